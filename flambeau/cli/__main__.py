@@ -1,0 +1,7 @@
+"""`python -m flambeau.cli` is the command `flambeau`."""
+
+import sys
+
+from flambeau.cli import main
+
+sys.exit(main())

@@ -1,0 +1,111 @@
+"""`flambeau run SCRIPT`: a script runs as under `python SCRIPT`, except that `import torch` finds the facade.
+
+`torch` and its submodules are other names of the modules under `flambeau.torch`: one module object under two
+names, so that `torch.nn.Module is flambeau.torch.nn.Module`. The facade is imported when the script asks for
+it.
+"""
+
+import builtins
+import importlib
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import os
+import sys
+import types
+
+from flambeau.cli import complain
+
+SERVED, FACADE = "torch", "flambeau.torch"
+
+
+def run(options):
+    serve_facade()
+    if options.as_module:
+        return run_module(options.script, options.arguments)
+    return run_script(options.script, options.arguments)
+
+
+# ---------------------------------------------------------------------------------- torch means the facade
+class AliasFinder(importlib.abc.MetaPathFinder):
+    """Finds `served` and everything below it as the modules of the same path below `real`."""
+
+    def __init__(self, served, real):
+        self.served, self.real = served, real
+
+    def find_spec(self, fullname, path=None, target=None):
+        if fullname != self.served and not fullname.startswith(self.served + "."):
+            return None
+        real = self.real + fullname[len(self.served):]
+        if importlib.util.find_spec(real) is None:
+            # Not None: another `torch` that may be installed must not fill the gaps.
+            problem = f"No module named {fullname!r} in Flambeau's facade of {self.served} (yet)"
+            raise ModuleNotFoundError(problem, name=fullname)
+        return importlib.machinery.ModuleSpec(fullname, AliasLoader(real))
+
+
+class AliasLoader(importlib.abc.Loader):
+    """Hands out the module `real` instead of making a new one."""
+
+    def __init__(self, real):
+        self.real = real
+
+    def create_module(self, spec):
+        module = importlib.import_module(self.real)
+        self.own_spec = module.__spec__         # the import system overwrites it with `spec`
+        return module
+
+    def exec_module(self, module):
+        module.__spec__ = self.own_spec
+
+
+def serve_facade():
+    """From now on `import torch` in this process gives flambeau.torch."""
+    if not any(isinstance(finder, AliasFinder) for finder in sys.meta_path):
+        sys.meta_path.insert(0, AliasFinder(SERVED, FACADE))
+
+
+# ---------------------------------------------------------------------------------- running as __main__
+def run_script(path, arguments):
+    """Run the file `path` as __main__ and return the exit status; SystemExit passes."""
+    try:
+        with open(path, "rb") as file:
+            source = file.read()
+    except OSError as error:
+        return complain(f"cannot read {path}: {error.strerror}")
+    sys.argv = [path, *arguments]
+    sys.path.insert(0, os.path.dirname(os.path.realpath(path)))
+    module = types.ModuleType("__main__")
+    module.__file__ = os.path.abspath(path)
+    module.__builtins__ = builtins
+    module.__loader__ = importlib.machinery.SourceFileLoader("__main__", module.__file__)
+    sys.modules["__main__"] = module
+    return guarded(lambda: exec(compile(source, path, "exec"), module.__dict__))
+
+
+def run_module(name, arguments):
+    """Run the module `name` as __main__, as `python -m name` does."""
+    import runpy
+
+    sys.argv = [name, *arguments]
+    sys.path.insert(0, os.getcwd())
+    return guarded(lambda: runpy.run_module(name, run_name="__main__", alter_sys=True))
+
+
+def guarded(body):
+    """Call `body` and return 0; an exception is printed without the frames of this file and gives 1."""
+    try:
+        body()
+    except SystemExit:
+        raise
+    except BaseException as error:
+        trace = error.__traceback__
+        while trace is not None and is_launcher(trace.tb_frame):
+            trace = trace.tb_next
+        sys.excepthook(type(error), error.with_traceback(trace), trace)
+        return 130 if isinstance(error, KeyboardInterrupt) else 1
+    return 0
+
+
+def is_launcher(frame):
+    return frame.f_code.co_filename == __file__ or frame.f_globals.get("__name__") == "runpy"

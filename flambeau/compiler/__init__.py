@@ -1,0 +1,22 @@
+"""The compiler: graphs to plans of native kernels. Importing it installs it for the ops."""
+
+from flambeau.ops import plans
+
+
+class _Compiler:
+    """What the ops ask of the compiler; each part is imported when first needed."""
+
+    def pointwise(self, signature, graph):
+        from flambeau.compiler.pointwise import pointwise
+        return pointwise(signature, graph)
+
+    def plan(self, signature, graph):
+        from flambeau.compiler.plan import compile_plan
+        return compile_plan(signature, graph)
+
+    def differentiate(self, signature, grads, inputs, mask):
+        from flambeau.compiler.differentiate import differentiate
+        return differentiate(signature, grads, inputs, mask)
+
+
+plans.install(_Compiler())

@@ -1,0 +1,125 @@
+"""Reading and adding rows or elements that an int tensor chooses along one axis.
+
+Tensors are contiguous and seen as [outer, size, inner], where size is the indexed axis; PARAMS are outer,
+size, count, inner, and count is how many indices there are. Indices are in 0 .. size - 1: checked and made
+non-negative before the kernel. Sums have one order, that of the index; what runs in parallel never shares an
+element.
+"""
+
+from flambeau.compiler import index_math as I
+from flambeau.ir import loops as L
+from flambeau.types.dtype import float32, int64
+
+PARAMS = ("outer", "size", "count", "inner")
+BLOCK = 64          # elements of the inner axis that one step of a scatter-add owns
+
+
+def gather_rows(dtype, index_dtype=int64, name="gather_rows"):
+    """out[o, c, i] = x[o, index[c], i] (index_select, embedding).
+
+    Buffers: x (outer, size, inner), index (count,), out (outer, count, inner). One step of the extent is a
+    pair (o, c).
+    """
+    return _gather(name, dtype, index_dtype, _Places.of_rows)
+
+
+def gather_elements(dtype, index_dtype=int64, name="gather_elements"):
+    """out[o, c, i] = x[o, index[o, c, i], i] (gather).
+
+    Buffers: x (outer, size, inner), index and out (outer, count, inner). One step of the extent is a pair (o,
+    c).
+    """
+    return _gather(name, dtype, index_dtype, _Places.of_elements)
+
+
+def scatter_add_rows(dtype, index_dtype=int64, name="scatter_add_rows"):
+    """out[o, index[c], i] += source[o, c, i], in the order of c (index_add, the derivative of gather_rows).
+
+    Buffers: out (outer, size, inner), index (count,), source (outer, count, inner). One step of the extent is
+    BLOCK elements of the inner axis. Half precision is added in float32 and rounded after each addition.
+    """
+    return _scatter_add(name, dtype, index_dtype, _Places.of_rows)
+
+
+def scatter_add_elements(dtype, index_dtype=int64, name="scatter_add_elements"):
+    """out[o, index[o, c, i], i] += source[o, c, i], in the order of c (scatter_add, the derivative of
+    gather_elements).
+
+    Buffers: out (outer, size, inner), index and source (outer, count, inner). One step of the extent is BLOCK
+    elements of the inner axis.
+    """
+    return _scatter_add(name, dtype, index_dtype, _Places.of_elements)
+
+
+def gather_work(outer, size, count, inner):
+    """About how many scalar operations a step of a gather's extent takes."""
+    return 2 * inner + 4
+
+
+def scatter_add_work(outer, size, count, inner):
+    """About how many scalar operations a step of a scatter-add's extent takes."""
+    return count * (4 * min(inner, BLOCK) + 4) + 1
+
+
+# ---------------------------------------------------------------------------------------------- inside
+class _Places:
+    """Where elements stand; `inner` is the param, or 1 where it is known to be 1, so that vectors may lie
+    along c."""
+
+    def __init__(self, inner):
+        self.inner = inner
+
+    def of_rows(self, o, c, i):
+        """In a tensor (count,)."""
+        return c
+
+    def of_elements(self, o, c, i):
+        """In a tensor (outer, count, inner)."""
+        return I.add(I.mul(I.add(I.mul(o, I.index("count")), c), self.inner), i)
+
+    def chosen(self, b, o, row, i):
+        """In a tensor (outer, size, inner); `row` is an element of index."""
+        row = b.cast(row, int64)
+        return b.let(I.add(I.mul(I.add(I.mul(o, I.index("size")), row), self.inner), i))
+
+
+def _gather(name, dtype, index_dtype, place):
+    b = L.Builder()
+    count, inner = I.index("count"), I.index("inner")
+
+    def copy(places, o, c, i):
+        row = b.load("index", place(places, o, c, i), index_dtype)
+        b.store("out", places.of_elements(o, c, i), b.load("x", places.chosen(b, o, row, i), dtype))
+
+    first, last = b.let(I.div(L.BEGIN, count)), b.let(I.ceil_div(L.END, count))
+    with b.loop("o", first, last) as o:
+        start = b.let(I.maximum(I.sub(L.BEGIN, I.mul(o, count)), 0))
+        stop = b.let(I.minimum(I.sub(L.END, I.mul(o, count)), count))
+        single = b.let(L.apply("eq", inner, L.as_index(1)))
+        with b.branch(single):
+            with b.loop("c_lane", start, stop, kind="vector") as c:
+                copy(_Places(L.as_index(1)), o, c, L.as_index(0))
+        with b.branch(L.apply("not", single)):
+            with b.loop("c", start, stop) as c, b.loop("i", 0, inner, kind="vector") as i:
+                copy(_Places(inner), o, c, i)
+    buffers = (L.Buffer("x", dtype, "r"), L.Buffer("index", index_dtype, "r"), L.Buffer("out", dtype, "w"))
+    return L.Kernel(name, buffers, PARAMS, I.mul(I.index("outer"), count), b.body())
+
+
+def _scatter_add(name, dtype, index_dtype, place):
+    b = L.Builder()
+    inner = I.index("inner")
+    places, wide = _Places(inner), float32 if dtype.kind == "f" and dtype.itemsize == 2 else dtype
+    blocks = I.ceil_div(inner, BLOCK)
+    with b.loop("block", L.BEGIN, L.END) as block:
+        o = b.let(I.div(block, blocks))
+        start = b.let(I.mul(I.rem(block, blocks), BLOCK))
+        stop = b.let(I.minimum(I.add(start, BLOCK), inner))
+        with b.loop("c", 0, I.index("count")) as c, b.loop("i", start, stop, kind="vector") as i:
+            row = b.load("index", place(places, o, c, i), index_dtype)
+            target = places.chosen(b, o, row, i)
+            old = b.cast(b.load("out", target, dtype), wide)
+            new = b.cast(b.load("source", places.of_elements(o, c, i), dtype), wide)
+            b.store("out", target, b.cast(b.add(old, new), dtype))
+    buffers = (L.Buffer("out", dtype, "rw"), L.Buffer("index", index_dtype, "r"), L.Buffer("source", dtype, "r"))
+    return L.Kernel(name, buffers, PARAMS, I.mul(I.index("outer"), blocks), b.body())

@@ -1,0 +1,74 @@
+"""The recipe: named stages from a graph to an executable plan.
+
+`GRAPH_STAGES` rewrite graphs, `LOOP_STAGES` rewrite kernels; what follows is LLVM text and object code. `watch` lets the viewer
+and the tests see every intermediate form.
+"""
+
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Callable
+
+from flambeau.compiler import objects
+from flambeau.compiler.expand import expand_math
+from flambeau.compiler.simplify import simplify
+from flambeau.compiler.vectorize import vectorize
+from flambeau.ir.rewrite import eliminate_common_subexpressions, eliminate_dead_code
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One step: what it does to the form it is given, and why it is there."""
+
+    name: str
+    function: Callable
+    why: str
+
+
+GRAPH_STAGES = (
+    Stage("simplify", simplify, "identities (x * 1, cast to the same dtype) cost a kernel and save nothing"),
+    Stage("share", eliminate_common_subexpressions, "derivatives repeat what the forward pass computed"),
+    Stage("prune", eliminate_dead_code, "what no output needs is not computed"),
+)
+LOOP_STAGES = (
+    Stage("vectorize", vectorize, "loops over elements run 64 bytes at a time"),
+    Stage("expand_math", expand_math, "exp, tanh, ... become arithmetic, the same bits on every machine"),
+)
+
+_watchers = []
+
+
+@contextmanager
+def watch(function):
+    """Call function(stage name, form) for every form that is made inside the block."""
+    _watchers.append(function)
+    try:
+        yield
+    finally:
+        _watchers.remove(function)
+
+
+def show(name, form):
+    for function in _watchers:
+        function(name, form)
+
+
+def run_stages(stages, form):
+    """Pass a form through stages in order."""
+    for stage in stages:
+        form = stage.function(form)
+        show(stage.name, form)
+    return form
+
+
+def prepare_graph(graph):
+    """The graph stages."""
+    show("graph", graph)
+    return run_stages(GRAPH_STAGES, graph)
+
+
+def build_kernel(kernel, graph=None):
+    """Loops -> address of the native function."""
+    show("loops", kernel)
+    kernel = run_stages(LOOP_STAGES, kernel)
+    show("kernel", kernel)
+    return objects.load_kernel(kernel)[0]

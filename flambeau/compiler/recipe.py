@@ -1,0 +1,146 @@
+"""A plan while it is being made: registers and size arithmetic, buffers, launch steps, outputs."""
+
+from dataclasses import dataclass
+
+from flambeau.runtime import _core
+from flambeau.types import dtype as dtypes
+from flambeau.types.dim import Dim, symbol, symbols
+from flambeau.types.layout import contiguous_strides
+from flambeau.types.shape import numel
+
+CODES = {d: i for i, d in enumerate(dtypes.ALL)}
+ADD, MUL, SUB, FLOORDIV, MAX, TO_FLOAT = range(6)
+NEST, POINTWISE, HOST = range(3)
+WORK = 32768            # elements of cheap work that are worth a thread
+
+
+@dataclass(frozen=True, eq=False)
+class Located:
+    """A value in memory: `place` numbers inputs, then buffers; sizes, strides and offset in elements."""
+
+    place: int
+    dtype: object
+    shape: tuple
+    strides: tuple
+    offset: object = 0
+
+    @property
+    def dense(self):
+        return tuple(self.strides) == tuple(contiguous_strides(self.shape))
+
+
+class Recipe:
+    """Collects what a native Plan is made of."""
+
+    def __init__(self, signature, inputs):
+        self.signature = signature
+        self.count = len(inputs)
+        self.initial, self.loads, self.code, self.checks = [], [], [], []
+        self.buffers, self.steps, self.random = [], [], None
+        self.registers, self.sources = {}, {}
+        self.inputs = [self._locate_input(i, v, o) for i, (v, o) in enumerate(zip(inputs, signature.operands))]
+        for a, b in signature.constraints:
+            if (symbols(a) | symbols(b)) <= set(self.sources):
+                self.checks.append((self.register(a), self.register(b)))
+
+    def _locate_input(self, i, value, operand):
+        for axis, size in enumerate(value.shape):
+            if isinstance(size, Dim) and symbols(size) == {str(size)}:
+                self.sources.setdefault(str(size), (i, 0, axis))
+        if operand.layout is None:
+            return Located(i, value.dtype, tuple(value.shape), tuple(contiguous_strides(value.shape)))
+        strides = []
+        for axis, kind in enumerate(operand.layout):
+            if kind == 2:
+                self.sources[f"st{i}_{axis}"] = (i, 1, axis)
+            strides.append(symbol(f"st{i}_{axis}") if kind == 2 else kind)
+        return Located(i, value.dtype, tuple(value.shape), tuple(strides))
+
+    # ------------------------------------------------------------------ sizes
+    def register(self, size):
+        """The register that holds a size when the plan runs."""
+        key = size if isinstance(size, int) else str(size)
+        if key not in self.registers:
+            self.registers[key] = self._make(size)
+        return self.registers[key]
+
+    def _new(self, value=0):
+        self.initial.append(value)
+        return len(self.initial) - 1
+
+    def _make(self, size):
+        if isinstance(size, int):
+            return self._new(size)
+        if str(size) in self.sources:
+            target = self._new()
+            self.loads.append((target, *self.sources[str(size)]))
+            return target
+        if len(size.terms) == 1 and size.terms[0][1] == 1 and len(size.terms[0][0]) == 1:
+            return self._make_atom(size.terms[0][0][0])
+        total = None
+        for monomial, coefficient in size.terms:
+            product = None if coefficient == 1 and monomial else self.register(coefficient)
+            for atom in monomial:
+                factor = self.register(Dim((((atom,), 1),)))
+                product = factor if product is None else self.compute(MUL, product, factor)
+            total = product if total is None else self.compute(ADD, total, product)
+        return total
+
+    def _make_atom(self, atom):
+        if atom.kind == "symbol":
+            raise KeyError(f"the size {atom.text} is of none of the operands of {self.signature.name}")
+        registers = [self.register(a) for a in atom.args]
+        operation = {"floordiv": FLOORDIV, "max": MAX}[atom.kind]
+        result = registers[0]
+        for r in registers[1:]:
+            result = self.compute(operation, result, r)
+        return result
+
+    def compute(self, operation, a, b):
+        target = self._new()
+        self.code.append((operation, target, a, b))
+        return target
+
+    # ------------------------------------------------------------------ memory and steps
+    def buffer(self, dtype, shape):
+        """New row-major memory."""
+        self.buffers.append((CODES[dtype], self.register(numel(shape))))
+        return Located(self.count + len(self.buffers) - 1, dtype, tuple(shape), tuple(contiguous_strides(shape)))
+
+    def operand(self, located):
+        offset = -1 if located.offset == 0 else self.register(located.offset)
+        return (located.place, offset, located.dtype.itemsize)
+
+    def nest(self, address, operands, params, extent, work):
+        """Launch a kernel over `extent` steps of `work` elements each."""
+        grain = self.register(1)
+        if work is not None:
+            grain = self.compute(MAX, self.compute(FLOORDIV, self.register(WORK), self.register(work)), grain)
+        self.steps.append((NEST, address, [self.operand(o) for o in operands],
+                           [self.register(p) for p in params], self.register(extent), grain))
+
+    def pointwise(self, plan, operands, shape, strides):
+        """Launch an elementwise plan: `strides` one tuple an operand (outputs first)."""
+        params = [self.register(s) for s in shape]
+        for steps in strides:
+            params.extend(self.register(s) for s in steps)
+        self.steps.append((POINTWISE, plan, [self.operand(o) for o in operands], params, len(shape), 0))
+
+    def host(self, function, operands, params):
+        """Call a Python function with addresses of the operands and the params."""
+        self.steps.append((HOST, function, [self.operand(o) for o in operands],
+                           [self.register(p) for p in params], 0, 0))
+
+    def finish(self, outputs):
+        """The native Plan."""
+        rows = []
+        for o in outputs:
+            fresh = o.place >= self.count and o.dense
+            strides = None if fresh else [self.register(s) for s in o.strides]
+            offset = -1 if o.offset == 0 else self.register(o.offset)
+            rows.append((o.place, CODES[o.dtype], [self.register(s) for s in o.shape], strides, offset))
+        return _core.Plan({
+            "n_inputs": self.count, "registers": self.initial, "loads": self.loads, "checks": self.checks,
+            "code": self.code, "buffers": self.buffers, "steps": self.steps, "outputs": rows,
+            "in_codes": [CODES[o.dtype] for o in self.signature.operands], "random": self.random,
+            "signature": self.signature, "attrs": self.signature.attrs})

@@ -1,0 +1,578 @@
+"""Elementwise ops. A further one is one class here: body, derivative and NumPy reference."""
+
+from flambeau.base.errors import DTypeError, fail
+from flambeau.base.lazy import LazyModule
+from flambeau.ops.kinds import Elementwise
+from flambeau.ops.samples import binary_samples, positive_samples, ulps, unary_samples
+from flambeau.ops.spec import op
+from flambeau.runtime import _core
+from flambeau.types.dtype import FLOATING, INTEGERS, bool_, category
+
+numpy = LazyModule("numpy")
+NUMBERS = INTEGERS + FLOATING
+EVERY = (bool_,) + NUMBERS
+
+
+def one(b, x):
+    """The constant 1 beside x."""
+    return b.const(1.0 if x.dtype.kind == "f" else 1, x.dtype, x.lanes)
+
+
+def zero(b, x):
+    """The constant 0 beside x."""
+    return b.const(0.0 if x.dtype.kind == "f" else 0, x.dtype, x.lanes)
+
+
+def number(b, value, x):
+    """A constant beside x."""
+    return b.const(float(value) if x.dtype.kind == "f" else int(value), x.dtype, x.lanes)
+
+
+class Unary(Elementwise):
+    """A floating point function of one operand."""
+
+    promotion = "float"
+    dtypes = FLOATING
+    samples = unary_samples()
+    tolerance = ulps(4)
+
+
+class Binary(Elementwise):
+    """An op on two operands that promote together."""
+
+    signature = "input, other"
+    operands = ("input", "other")
+    dtypes = NUMBERS
+    samples = binary_samples()
+    tolerance = ulps(0)
+
+
+# ------------------------------------------------------------------------------ arithmetic
+@op
+class Add(Binary):
+    """input + alpha * other. Bools combine by or."""
+
+    signature = "input, other, *, alpha=1"
+    dtypes = EVERY
+    alias_names = ("add_scalar",)
+
+    def reference(input, other, alpha=1):
+        return input | other if input.dtype == bool and other.dtype == bool else input + alpha * other
+
+    def scalar(b, x, y, alpha=1):
+        if x.dtype is bool_:
+            return b.or_(x, y)
+        return b.add(x, y if alpha == 1 else b.mul(y, number(b, alpha, y)))
+
+    def derivative(grad, x, y, *, alpha):
+        return grad, grad if alpha == 1 else grad * alpha
+
+
+@op
+class Sub(Binary):
+    """input - alpha * other."""
+
+    signature = "input, other, *, alpha=1"
+    alias_names = ("subtract",)
+
+    def check(dtype):
+        if dtype is bool_:
+            fail("sub", "subtraction of bool tensors is not supported", hint="use the ^ operator or logical_xor()")
+
+    def reference(input, other, alpha=1):
+        return input - alpha * other
+
+    def scalar(b, x, y, alpha=1):
+        return b.sub(x, y if alpha == 1 else b.mul(y, number(b, alpha, y)))
+
+    def derivative(grad, x, y, *, alpha):
+        return grad, -grad if alpha == 1 else grad * -alpha
+
+
+@op
+class Rsub(Binary):
+    """alpha * ... other - input."""
+
+    def reference(input, other):
+        return other - input
+
+    def scalar(b, x, y):
+        return b.sub(y, x)
+
+    def derivative(grad, x, y):
+        return -grad, grad
+
+
+@op
+class Mul(Binary):
+    """input * other. Bools combine by and."""
+
+    dtypes = EVERY
+    alias_names = ("multiply",)
+
+    def reference(input, other):
+        return input * other
+
+    def scalar(b, x, y):
+        return b.and_(x, y) if x.dtype is bool_ else b.mul(x, y)
+
+    def derivative(grad, x, y):
+        return grad * y, grad * x
+
+
+@op
+class Scale(Binary):
+    """grad * factor, but zero where grad is zero even if factor is infinite or NaN: the product of derivatives."""
+
+    dtypes = FLOATING
+
+    def reference(input, other):
+        with numpy.errstate(all="ignore"):
+            return numpy.where(input == 0, numpy.zeros_like(input * other), input * other)
+
+    def scalar(b, g, f):
+        return b.select(b.eq(g, zero(b, g)), zero(b, g), b.mul(g, f))
+
+    def derivative(grad, g, f):
+        return grad * f, grad * g
+
+
+@op
+class Div(Binary):
+    """input / other (true division); rounding_mode 'floor' or 'trunc' rounds the quotient."""
+
+    signature = "input, other, *, rounding_mode=None"
+    promotion = "float"
+    alias_names = ("divide", "true_divide")
+    dtypes = FLOATING
+    samples = binary_samples(away_from_zero=True)
+
+    def types(self, inputs, attrs):
+        if attrs.get("rounding_mode") is None:
+            return Elementwise.types(self, inputs, attrs)
+        inner, result = FloorDivide.types(self, inputs, attrs)
+        return inner, result
+
+    def reference(input, other, rounding_mode=None):
+        quotient = input / other
+        return {"floor": numpy.floor, "trunc": numpy.trunc, None: lambda q: q}[rounding_mode](quotient)
+
+    def scalar(b, x, y, rounding_mode=None):
+        if rounding_mode == "floor":
+            return floor_quotient(b, x, y)
+        if x.dtype.kind != "f":
+            return b.idiv(x, y)
+        quotient = b.div(x, y)
+        return b.trunc(quotient) if rounding_mode == "trunc" else quotient
+
+    def derivative(grad, x, y, *, rounding_mode):
+        if rounding_mode is not None:
+            return grad * 0, grad * 0
+        return grad / y, -(grad * (x / (y * y)))
+
+
+def floor_quotient(b, x, y):
+    """Division rounded toward minus infinity; x / 0 is 0 for integers."""
+    if x.dtype.kind == "f":
+        return b.floor(b.div(x, y))
+    quotient = b.idiv(x, y)
+    if x.dtype.kind == "u":
+        return quotient
+    inexact = b.ne(b.mul(quotient, y), x)
+    opposite = b.xor(b.lt(x, zero(b, x)), b.lt(y, zero(b, y)))
+    adjust = b.and_(b.and_(inexact, opposite), b.ne(y, zero(b, y)))
+    return b.select(adjust, b.sub(quotient, one(b, x)), quotient)
+
+
+@op
+class FloorDivide(Binary):
+    """The quotient rounded toward minus infinity, in the promoted dtype."""
+
+    samples = binary_samples(away_from_zero=True)
+
+    def reference(input, other):
+        return numpy.floor(input / other) if input.dtype.kind == "f" else input // other
+
+    def scalar(b, x, y):
+        return floor_quotient(b, x, y)
+
+    def derivative(grad, x, y):
+        return grad * 0, grad * 0
+
+
+@op
+class Remainder(Binary):
+    """input - floor(input / other) * other: the sign of the divisor."""
+
+    samples = binary_samples(away_from_zero=True)
+    tolerance = ulps(16)
+
+    def reference(input, other):
+        return numpy.mod(input, other)
+
+    def scalar(b, x, y):
+        if x.dtype.kind != "f":
+            rest = b.irem(x, y)
+            if x.dtype.kind == "u":
+                return rest
+            wrong = b.and_(b.ne(rest, zero(b, x)), b.xor(b.lt(rest, zero(b, x)), b.lt(y, zero(b, y))))
+            return b.select(wrong, b.add(rest, y), rest)
+        rest = b.fma(b.neg(b.trunc(b.div(x, y))), y, x)
+        wrong = b.and_(b.ne(rest, zero(b, x)), b.xor(b.lt(rest, zero(b, x)), b.lt(y, zero(b, y))))
+        return b.select(wrong, b.add(rest, y), rest)
+
+    def derivative(grad, x, y):
+        return grad, -(grad * floor_divide(x, y))    # noqa: F821 - put here by @op
+
+
+@op
+class Pow(Binary):
+    """input to the power other; an integer to a negative power is 0 (1 and -1 aside)."""
+
+    signature = "input, exponent"
+    operands = ("input", "exponent")
+    samples = positive_samples(2)
+    tolerance = ulps(16)
+
+    def reference(input, exponent):
+        return numpy.power(input, exponent)
+
+    def scalar(b, x, y):
+        return b.call("pow", x, y) if x.dtype.kind == "f" else integer_power(b, x, y)
+
+    def derivative(grad, out, x, y):
+        base = where(y == 0, 0.0, y * pow(x, y - 1))             # noqa: F821
+        return grad * base, grad * where((x == 0) & (y >= 0), 0.0, out * log(x))     # noqa: F821
+
+
+def integer_power(b, x, y):
+    """Square and multiply over the bits of the exponent; negative exponents give 1 / x rounded to zero."""
+    result, base, rest = one(b, x), x, y
+    for _ in range(min(6, 8 * x.dtype.itemsize)):
+        odd = b.ne(b.and_(rest, one(b, x)), zero(b, x))
+        result = b.select(odd, b.mul(result, base), result)
+        base, rest = b.mul(base, base), b.shr(rest, one(b, x))
+    if x.dtype.kind == "u":
+        return result
+    minus_one = b.select(b.ne(b.and_(y, one(b, x)), zero(b, x)), number(b, -1, x), one(b, x))
+    inverse = b.select(b.eq(x, one(b, x)), one(b, x), b.select(b.eq(x, number(b, -1, x)), minus_one, zero(b, x)))
+    return b.select(b.lt(y, zero(b, x)), inverse, result)
+
+
+@op
+class Maximum(Binary):
+    """The larger of the two; NaN if either is NaN. Ties share the gradient equally."""
+
+    dtypes = EVERY
+
+    def reference(input, other):
+        return numpy.maximum(input, other)
+
+    def scalar(b, x, y):
+        return b.or_(x, y) if x.dtype is bool_ else b.max(x, y)
+
+    def derivative(grad, x, y):
+        tie = where(x == y, 0.5, 1.0)               # noqa: F821
+        return grad * where(x >= y, tie, 0.0), grad * where(y >= x, tie, 0.0)        # noqa: F821
+
+
+@op
+class Minimum(Binary):
+    """The smaller of the two; NaN if either is NaN. Ties share the gradient equally."""
+
+    dtypes = EVERY
+
+    def reference(input, other):
+        return numpy.minimum(input, other)
+
+    def scalar(b, x, y):
+        return b.and_(x, y) if x.dtype is bool_ else b.min(x, y)
+
+    def derivative(grad, x, y):
+        tie = where(x == y, 0.5, 1.0)               # noqa: F821
+        return grad * where(x <= y, tie, 0.0), grad * where(y <= x, tie, 0.0)        # noqa: F821
+
+
+# ------------------------------------------------------------------------------ one operand, any number
+class Simple(Elementwise):
+    """One operand, result in the same dtype."""
+
+    dtypes = NUMBERS
+    samples = unary_samples()
+    tolerance = ulps(0)
+
+
+@op
+class Neg(Simple):
+    """-input."""
+
+    alias_names = ("negative",)
+
+    def check(dtype):
+        if dtype is bool_:
+            fail("neg", "negation of a bool tensor is not supported", hint="use the ~ operator or logical_not()")
+
+    def reference(input):
+        return -input
+
+    def scalar(b, x):
+        return b.neg(x)
+
+    def derivative(grad, x):
+        return -grad
+
+
+@op
+class Abs(Simple):
+    """Absolute value."""
+
+    alias_names = ("absolute",)
+
+    def reference(input):
+        return numpy.abs(input)
+
+    def scalar(b, x):
+        return x if x.dtype.kind in "bu" else b.abs(x)
+
+    def derivative(grad, x):
+        return grad * sign(x)       # noqa: F821
+
+
+@op
+class Sign(Simple):
+    """-1, 0 or 1 by the sign of the element."""
+
+    def reference(input):
+        return numpy.sign(input)
+
+    def scalar(b, x):
+        if x.dtype is bool_:
+            return x
+        positive = b.select(b.gt(x, zero(b, x)), one(b, x), zero(b, x))
+        if x.dtype.kind == "u":
+            return positive
+        signed = b.select(b.lt(x, zero(b, x)), number(b, -1, x), positive)
+        return b.select(b.ne(x, x), x, signed) if x.dtype.kind == "f" else signed
+
+    def derivative(grad, x):
+        return grad * 0
+
+
+@op
+class Square(Simple):
+    """input * input."""
+
+    def reference(input):
+        return input * input
+
+    def scalar(b, x):
+        return x if x.dtype is bool_ else b.mul(x, x)
+
+    def derivative(grad, x):
+        return grad * (x * 2)
+
+
+@op
+class Relu(Simple):
+    """max(input, 0); NaN stays."""
+
+    def reference(input):
+        return numpy.maximum(input, 0).astype(input.dtype)
+
+    def scalar(b, x):
+        return x if x.dtype.kind in "bu" else b.max(x, zero(b, x))
+
+    def derivative(grad, out, x):
+        return grad * (out > 0)
+
+
+class Rounding(Simple):
+    """Rounds to an integer value; integers stay."""
+
+    def derivative(grad, x):
+        return grad * 0
+
+
+@op
+class Floor(Rounding):
+    """The largest integer not above."""
+
+    def reference(input):
+        return numpy.floor(input).astype(input.dtype)
+
+    def scalar(b, x):
+        return b.floor(x) if x.dtype.kind == "f" else x
+
+
+@op
+class Ceil(Rounding):
+    """The smallest integer not below."""
+
+    def reference(input):
+        return numpy.ceil(input).astype(input.dtype)
+
+    def scalar(b, x):
+        return b.ceil(x) if x.dtype.kind == "f" else x
+
+
+@op
+class Trunc(Rounding):
+    """The integer part."""
+
+    def reference(input):
+        return numpy.trunc(input).astype(input.dtype)
+
+    def scalar(b, x):
+        return b.trunc(x) if x.dtype.kind == "f" else x
+
+
+@op
+class Round(Rounding):
+    """The nearest integer, halves to even."""
+
+    def reference(input):
+        return numpy.round(input)
+
+    def scalar(b, x):
+        return b.round(x) if x.dtype.kind == "f" else x
+
+
+# ------------------------------------------------------------------------------ dtype, copies, choice
+@op
+class Cast(Elementwise):
+    """The same values in another dtype (Tensor.to)."""
+
+    signature = "input, dtype"
+    dtypes = EVERY
+    samples = unary_samples(0, 100)
+    tolerance = ulps(0)
+
+    def attributes_optional(self):
+        return False
+
+    def native_arity(self):
+        return 0
+
+    def types(self, inputs, attrs):
+        return [inputs[0].dtype], attrs["dtype"]
+
+    def reference(input, dtype):
+        return input.astype(dtype.numpy)
+
+    def scalar(b, x, dtype=None):
+        return x
+
+    def derivative(grad, x, *, dtype):
+        return cast(grad, x.dtype)      # noqa: F821
+
+
+@op
+class Copy(Elementwise):
+    """A copy of the operand in new memory."""
+
+    dtypes = EVERY
+    samples = unary_samples()
+    tolerance = ulps(0)
+    numbers = False
+
+    def types(self, inputs, attrs):
+        return [inputs[0].dtype], inputs[0].dtype
+
+    def reference(input):
+        return input.copy()
+
+    def scalar(b, x):
+        return x
+
+    def derivative(grad, x):
+        return grad
+
+
+@op
+class Where(Elementwise):
+    """input where condition is true, else other."""
+
+    signature = "condition, input, other"
+    operands = ("condition", "input", "other")
+    unpromoted = 1
+    dtypes = EVERY
+    tolerance = ulps(0)
+
+    def samples(rng, shape):
+        return [rng.uniform(-1, 1, shape) > 0, rng.uniform(-3, 3, shape), rng.uniform(-3, 3, shape)]
+
+    def reference(condition, input, other):
+        return numpy.where(condition, input, other)
+
+    def scalar(b, c, x, y):
+        return b.select(c, x, y)
+
+    def derivative(grad, c, x, y):
+        nothing = grad * 0
+        return None, where(c, grad, nothing), where(c, nothing, grad)       # noqa: F821
+
+
+@op
+class FullLike(Elementwise):
+    """A constant in the shape of the operand."""
+
+    signature = "input, fill_value"
+    dtypes = EVERY
+    differentiable = False
+    numbers = False
+    tolerance = ulps(0)
+    samples = unary_samples()
+
+    def native_arity(self):
+        return 0
+
+    def attributes_optional(self):
+        return False
+
+    def types(self, inputs, attrs):
+        return [inputs[0].dtype], inputs[0].dtype
+
+    def reference(input, fill_value=1):
+        return numpy.full_like(input, fill_value)
+
+    def scalar(b, x, fill_value=None):
+        if x.dtype is bool_:
+            return b.const(bool(fill_value), x.dtype, x.lanes)
+        if x.dtype.kind == "f":
+            from flambeau.ops.kinds import compute_dtype
+            return b.const(float(fill_value), compute_dtype(x.dtype), x.lanes)
+        return number(b, fill_value, x)
+
+
+@op
+class Clamp(Elementwise):
+    """Limit to [min, max]; a bound that is None does not limit."""
+
+    signature = "input, min=None, max=None"
+    alias_names = ("clip",)
+    dtypes = NUMBERS
+    tolerance = ulps(0)
+    samples = unary_samples()
+
+    def native_arity(self):
+        return 0
+
+    def types(self, inputs, attrs):
+        inner, result = Elementwise.types(self, inputs, attrs)
+        bounds = [v for v in (attrs.get("min"), attrs.get("max")) if v is not None]
+        if category(result) < 2 and any(isinstance(v, float) for v in bounds):
+            fail("clamp", "a float bound for an integer tensor", bounds, "integer bounds, or x.float()", kind=DTypeError)
+        return inner, result
+
+    def reference(input, min=-1, max=1):
+        return numpy.clip(input, min, max)
+
+    def scalar(b, x, min=None, max=None):
+        if min is not None:
+            x = b.max(x, number(b, min, x))
+        return x if max is None else b.min(x, number(b, max, x))
+
+    def derivative(grad, x, *, min, max):
+        inside = x == x
+        inside = inside if min is None else inside & (x >= min)
+        return grad * (inside if max is None else inside & (x <= max))

@@ -1,0 +1,492 @@
+"""From a call to a plan: signatures, tracing for the compiler, and derivative rules.
+
+The compiler stands above this layer; it is installed with `install` and asked for plans of graphs.
+"""
+
+import inspect
+from dataclasses import dataclass, field
+
+from flambeau.base.errors import fail
+from flambeau.ir.graph import Graph, Literal, Node, Value
+from flambeau.ops import trace
+from flambeau.runtime import _core
+from flambeau.runtime._core import Tensor
+from flambeau.types import dtype as dtypes
+from flambeau.types.dim import Dim, symbol, symbols
+
+REQUIRED = inspect.Parameter.empty
+_installed = {}
+
+
+def install(compiler):
+    """Name the compiler: an object with pointwise(signature, graph) and plan(signature, graph)."""
+    _installed["compiler"] = compiler
+
+
+def compiler():
+    return _installed["compiler"]
+
+
+@dataclass(frozen=True)
+class Operand:
+    """What a plan assumes of an operand: its dtype, symbolic shape, and layout on each axis.
+
+    `layout` is None for a row-major tensor, else a class an axis: 0 zero stride, 1 unit, 2 other. `number` marks a Python number,
+    which is handed over as one element of `dtype`.
+    """
+
+    dtype: object
+    shape: tuple
+    layout: tuple | None = None
+    number: bool = False
+
+
+@dataclass
+class Signature:
+    """Everything a plan was made for."""
+
+    name: str
+    operands: tuple                  # of Operand
+    attrs: dict = field(default_factory=dict)
+    results: tuple = ()              # (dtype, shape) of each output
+    constraints: tuple = ()          # pairs of sizes that must be equal at run time
+    operation: object = None
+
+
+# ------------------------------------------------------------------------------ elementwise
+def elementwise_plan(operation, operands, attrs):
+    """The PointwisePlan of an elementwise op for these operands (Tensors and numbers)."""
+    codes = tuple(_code(o) for o in operands)
+    key = (codes, tuple(attrs.items()))
+    plan = operation.native.plans.get(key)
+    if plan is None:
+        plan = operation.native.plans[key] = _make_elementwise(operation, codes, attrs)
+        canonical = _core.signature_of(tuple(operands), operation.native.operand_mask)
+        if operation.native.arity == 0 and not attrs and canonical is not None:
+            operation.native.plans[canonical] = plan
+    elif operation.native.arity == 0 and not attrs:
+        operation.native.plans[_core.signature_of(tuple(operands), operation.native.operand_mask)] = plan
+    return plan
+
+
+_FLOAT, _INT, _BOOL, _ZERO_DIM = 16, 17, 18, 20
+_NUMBERS = {_FLOAT: 1.0, _INT: 1, _BOOL: True}
+
+
+def _code(operand):
+    if isinstance(operand, Tensor):
+        code = dtypes.ALL.index(operand.dtype)
+        return code if operand.ndim else _ZERO_DIM + code
+    return {float: _FLOAT, bool: _BOOL}.get(type(operand), _INT)
+
+
+def _make_elementwise(operation, codes, attrs):
+    n = (symbol("n"),)
+    only_zero = all(c >= 16 for c in codes)
+    stand_ins = []
+    for c in codes:
+        if c in _NUMBERS:
+            stand_ins.append(Literal(_NUMBERS[c], dtypes.scalar_dtype(_NUMBERS[c])))
+        elif c >= _ZERO_DIM:
+            stand_ins.append(Value("z", dtypes.ALL[c - _ZERO_DIM], n if only_zero else ()))
+        else:
+            stand_ins.append(Value("d", dtypes.ALL[c], n))
+    inner, result = operation.types(stand_ins, attrs)
+    operands, inputs = [], []
+    for i, (v, c) in enumerate(zip(stand_ins, inner)):
+        number = isinstance(v, Literal)
+        operands.append(Operand(c if number else v.dtype, () if number else v.shape, None, number))
+        inputs.append(Value(f"x{i}", operands[-1].dtype, operands[-1].shape))
+    out = Value("out", result, n)
+    graph = Graph(operation.name, tuple(inputs), (Node(operation.name, tuple(inputs), tuple(attrs.items()), (out,)),),
+                  (out,))
+    signature = Signature(operation.name, tuple(operands), attrs, ((result, n),), (), operation)
+    return compiler().pointwise(signature, graph)
+
+
+def _pointwise_hook(operation, codes):
+    attrs = {n: d for n, d in operation.parameters.items() if n not in operation.operands}
+    return _make_elementwise(operation, tuple(codes), attrs)
+
+
+# ------------------------------------------------------------------------------ other kinds
+def operand_of(index, tensor):
+    """The Operand of a real tensor: sizes 1 stay numbers, others become symbols."""
+    shape = tuple(1 if s == 1 else symbol(f"s{index}_{axis}") for axis, s in enumerate(tensor.shape))
+    layout = None
+    if not tensor.is_contiguous():
+        layout = tuple(0 if s == 1 else st if st in (0, 1) else 2 for s, st in zip(tensor.shape, tensor.stride()))
+    return Operand(tensor.dtype, shape, layout)
+
+
+def run(operation, values):
+    """Run an op that is looked up by signature: find or make its plan, run it, record it."""
+    operands, attrs = operation.split(values)
+    canonical = []
+    for value in values.values():
+        canonical.extend(value if isinstance(value, tuple) and value and isinstance(value[0], Tensor) else (value,))
+    key = _core.signature_of(tuple(canonical), operation.native.operand_mask)
+    plan = None if key is None else operation.native.plans.get(key)
+    if plan is None:
+        plan = make_plan(operation, values, operands, attrs)
+        if key is not None:
+            operation.native.plans[key] = plan
+    return _core.run_planned(operation.native, plan, operands)
+
+
+def remember(operation, args, values):
+    """Let the native path find the plan of this positional call next time."""
+    if values is None or len(args) > 16:
+        return
+    key = _core.signature_of(tuple(args), operation.native.operand_mask)
+    canonical = _core.signature_of(tuple(values.values()), operation.native.operand_mask)
+    if key is not None and canonical in operation.native.plans:
+        operation.native.plans[key] = operation.native.plans[canonical]
+
+
+def make_plan(operation, values, operands, attrs):
+    described = []
+    for i, o in enumerate(operands):
+        described.append(operand_of(i, o) if isinstance(o, Tensor) else Operand(dtypes.scalar_dtype(o), (), None, True))
+    tracer = trace.Tracer(operation.name)
+    stand_ins = iter([tracer.input(d.dtype, d.shape) for d in described])
+    traced = _replace_operands(values, operands, stand_ins)
+    try:
+        result = operation.trace(tracer, traced)
+        outputs = result if isinstance(result, tuple) else (result,)
+        graph = tracer.finish(outputs)
+    except Exception:
+        _explain(operation, operands, attrs)
+        raise
+    results = tuple((o.dtype, tuple(o.shape) if isinstance(o, Value) else ()) for o in graph.outputs)
+    described = [Operand(d.dtype, tracer.resolve(d.shape), d.layout, d.number) for d in described]
+    signature = Signature(operation.name, tuple(described), attrs, results, tuple(tracer.constraints), operation)
+    return compiler().plan(signature, graph)
+
+
+def _replace_operands(values, operands, stand_ins):
+    """The same arguments with each operand replaced by the next stand-in."""
+    ids = [id(o) for o in operands]
+    traced = {}
+    for name, value in values.items():
+        if isinstance(value, tuple) and value and isinstance(value[0], Tensor):
+            traced[name] = tuple(next(stand_ins) for _ in value)
+        elif id(value) in ids and (isinstance(value, Tensor)):
+            traced[name] = next(stand_ins)
+        else:
+            traced[name] = value
+    return traced
+
+
+def _explain(operation, operands, attrs):
+    """Infer with the real sizes, for an error that names them."""
+    inputs = [Value(f"x{i}", o.dtype, tuple(o.shape)) for i, o in enumerate(operands) if isinstance(o, Tensor)]
+    operation.infer(inputs, attrs)
+
+
+def trace_graph(operation, inputs, attrs):
+    """The Graph of a composite for given graph operands."""
+    tracer = trace.Tracer(operation.name)
+    operands = iter([tracer.input(v.dtype, v.shape) if isinstance(v, Value) else v.value for v in inputs])
+    values = assemble(operation, operands, attrs)
+    result = operation.trace(tracer, values)
+    return tracer.finish(result if isinstance(result, tuple) else (result,))
+
+
+def assemble(operation, operands, attrs):
+    """The op's arguments from operands in order and attributes."""
+    operands, values = iter(operands), {}
+    for name in operation.parameters:
+        if name not in attrs:
+            values[name] = next(operands)
+        elif name in operation.operands and isinstance(attrs[name], int) and not operation.numbers:
+            values[name] = tuple(next(operands) for _ in range(attrs[name]))
+        else:
+            values[name] = attrs[name]
+    return values
+
+
+def apply(operation, operands, attrs):
+    """Call an op with graph operands and attributes (used by replay)."""
+    values = assemble(operation, operands, attrs)
+    for v in operands:
+        if getattr(type(v), "is_traced", False):
+            return operation.trace(v.tracer, values)
+    tracer = trace.current()
+    if tracer is not None and not any(isinstance(v, Tensor) for v in operands):
+        return operation.trace(tracer, values)
+    return operation.eager(values)
+
+
+# ------------------------------------------------------------------------------ derivatives
+def record_python(operation, operands, out, attrs):
+    """Record a call whose derivative runs op by op and needs only sizes of the operands."""
+    rule = operation.__dict__.get("python_rule")
+    if rule is None:
+        rule = operation.__dict__["python_rule"] = _core.BackwardRule(0, (1 << len(operands)) - 1, False, [], [], None)
+    _core.record(operation.native, rule, operands, (out,), attrs, False)
+
+
+class Cotangent(trace.Traced):
+    """The incoming gradient while a derivative is traced: `grad * f` is zero where grad is zero, whatever f is."""
+
+    def __mul__(self, other):
+        from flambeau.ops.elementwise import scale
+        return _as_cotangent(scale(self, other))
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, other):
+        from flambeau.ops.elementwise import reciprocal
+        return self * (reciprocal(other) if isinstance(other, Tensor) else 1.0 / other)
+
+    def __neg__(self):
+        from flambeau.ops.elementwise import neg
+        return _as_cotangent(neg(self))
+
+
+def _as_cotangent(traced):
+    return Cotangent.make(traced.tracer, traced.value)
+
+
+def backward_rule(operation, plan, mask):
+    """The BackwardRule of a recorded call, for the inputs in the bit mask `mask`."""
+    signature = plan.spec["signature"]
+    graph, roles, targets, constraints = trace_derivative(signature, mask)
+    save = shape = 0
+    save_output = False
+    used = used_values(graph)
+    for value, role in zip(graph.inputs, roles):
+        if 100 <= role < 200:
+            if value.name in used:
+                save |= 1 << (role - 100)
+            else:
+                shape |= 1 << (role - 100)
+        elif role >= 200:
+            save_output = True
+    if len(signature.results) > 1:
+        save_output = save_output or False
+    pointwise = isinstance(plan, _core.PointwisePlan)
+    replayed, passes, kept = graph, (), targets
+    if pointwise:
+        graph, kept, passes = _pass_on(graph, targets)
+    described = _describe(signature, graph.inputs, roles)
+    if pointwise:
+        executor = _lazy_pointwise(Signature(signature.name + "_backward", tuple(described), {},
+                                             tuple((o.dtype, o.shape) for o in graph.outputs)), graph)
+    else:
+        def executor(*tensors):
+            operands = tuple(Operand(v.dtype, v.shape, operand_of(0, t).layout if isinstance(t, Tensor) else None,
+                                     not isinstance(t, Tensor)) for v, t in zip(graph.inputs, tensors))
+            results = tuple((o.dtype, getattr(o, "shape", ())) for o in graph.outputs)
+            return compiler().plan(Signature(signature.name + "_backward", operands, {}, results, constraints), graph)
+    return _core.BackwardRule(save, shape, save_output, roles, kept, executor, replayed, passes, targets)
+
+
+def _pass_on(graph, targets):
+    """Split off the outputs that are the incoming gradient itself."""
+    kept, passes, outputs = [], [], []
+    for output, target in zip(graph.outputs, targets):
+        if isinstance(output, Value) and output.name == "grad0":
+            passes.append(target)
+        else:
+            kept.append(target)
+            outputs.append(output)
+    return Graph(graph.name, graph.inputs, graph.nodes, tuple(outputs)), kept, tuple(passes)
+
+
+def _lazy_pointwise(signature, graph):
+    made = []
+
+    def executor(*tensors):
+        if not made:
+            made.append(compiler().pointwise(signature, graph))
+        return made[0]
+    return executor
+
+
+def used_values(graph):
+    """Names of the values that some node or output reads."""
+    used = {i.name for n in graph.nodes for i in n.inputs if isinstance(i, Value)}
+    return used | {o.name for o in graph.outputs if isinstance(o, Value)}
+
+
+def _describe(signature, inputs, roles):
+    described = []
+    for value, role in zip(inputs, roles):
+        number = 100 <= role < 200 and signature.operands[role - 100].number
+        described.append(Operand(value.dtype, value.shape, None, number))
+    return described
+
+
+def trace_derivative(signature, mask):
+    """(graph, roles of its inputs, which operand each output is the gradient of, constraints)."""
+    operation = signature.operation
+    tracer = trace.Tracer(signature.name + "_backward")
+    grads = [tracer.input(d, s, f"grad{i}") for i, (d, s) in enumerate(signature.results)]
+    inputs = [tracer.input(o.dtype, o.shape, f"x{i}") for i, o in enumerate(signature.operands)]
+    outputs = [tracer.input(d, s, f"out{i}") for i, (d, s) in enumerate(signature.results)]
+    with tracer:
+        if operation.derivative is None:
+            results = compiler().differentiate(signature, grads, inputs, mask)
+        else:
+            results = call_derivative(operation, grads, outputs, inputs, signature.attrs)
+        if not isinstance(results, tuple):
+            results = (results,)
+        wanted, targets = [], []
+        for i, operand in enumerate(signature.operands):
+            if (mask >> i) & 1 and results[i] is not None:
+                wanted.append(_fit(results[i], operand))
+                targets.append(i)
+    graph = tracer.finish(wanted)
+    return (*_prune(graph, signature, tracer), targets, tuple(tracer.constraints))
+
+
+def call_derivative(operation, grads, outputs, inputs, attrs):
+    """Call an op's `derivative` statement with what its parameter names ask for."""
+    wants_out, names, attribute_names = operation.derivative_roles
+    several = operation.outputs is not None
+    grads = [_as_cotangent(g) if type(g) is trace.Traced else g for g in grads]
+    args = [tuple(grads) if several else grads[0]]
+    if wants_out:
+        args.append(tuple(outputs) if several else outputs[0])
+    return operation.derivative(*args, *inputs[:len(names)], **{k: attrs[k] for k in attribute_names})
+
+
+def _fit(result, operand):
+    """The gradient in its operand's dtype."""
+    if result.dtype is not operand.dtype:
+        from flambeau.ops.elementwise import cast
+        return cast(result, operand.dtype)
+    return result
+
+
+def _prune(graph, signature, tracer):
+    """Keep the inputs that are read, and for each size that is needed one input that has it."""
+    used = used_values(graph)
+    needed = _needed_symbols(graph)
+    count = len(signature.results)
+    keep, roles, known = [], [], set()
+    numbered = [(v, i) for i, v in enumerate(graph.inputs)]
+
+    def role(i):
+        if i < count:
+            return i
+        i -= count
+        return 100 + i if i < len(signature.operands) else 200 + i - len(signature.operands)
+
+    for value, i in numbered:
+        if value.name in used:
+            keep.append(i)
+            known |= {str(s) for s in value.shape if isinstance(s, Dim)}
+    for value, i in numbered:
+        mine = {str(s) for s in value.shape if isinstance(s, Dim)}
+        if i not in keep and count <= i < count + len(signature.operands) and (needed - known) & mine:
+            keep.append(i)
+            known |= mine
+    keep.sort()
+    inputs = tuple(graph.inputs[i] for i in keep)
+    roles = [role(i) for i in keep]
+    return Graph(graph.name, inputs, graph.nodes, graph.outputs), roles
+
+
+def _needed_symbols(graph):
+    needed = set()
+
+    def add(x):
+        if isinstance(x, Dim):
+            needed.update(symbols(x))
+        elif isinstance(x, tuple):
+            for y in x:
+                add(y)
+
+    for node in graph.nodes:
+        add(tuple(a for _, a in node.attrs))
+        add(tuple(i.value for i in node.inputs if isinstance(i, Literal)))
+        for o in node.outputs:
+            add(o.shape)
+    for o in graph.outputs:
+        add(getattr(o, "shape", ()))
+    return needed
+
+
+def derivative(node, grad):
+    """The gradients of a node's inputs, op by op (so that they are on the tape under create_graph)."""
+    operation = node.operation.python
+    if node.rule_.graph is None:
+        names = operation.derivative_roles[2]
+        inputs, args = node.inputs(), [grad]
+        if operation.derivative_roles[0]:
+            args.append(node.outputs())
+        got = operation.derivative(*args, *inputs, **{k: node.attributes[k] for k in names})
+        return got if isinstance(got, tuple) else (got,)
+    rule, (roles, targets) = node.rule_, node.role_list()
+    inputs, outputs = node.inputs(), node.outputs()
+    grads = grad if isinstance(grad, (list, tuple)) else [grad]
+    outputs = outputs if isinstance(outputs, tuple) else (outputs,)
+    if len(grads) > 1:
+        grads = materialize(node.output_shapes_, grads)
+    feed = [grads[r] if r < 100 else inputs[r - 100] if r < 200 else outputs[r - 200] for r in roles]
+    results = trace.replay(rule.graph, feed)
+    got = [None] * len(inputs)
+    for target, result in zip(targets, results):
+        like = inputs[target]
+        if isinstance(like, Tensor) and tuple(like.shape) != tuple(result.shape):
+            result = sum_to(result, like)
+        got[target] = result
+    return got
+
+
+def sum_to(grad, like):
+    """Sum a gradient over the axes that broadcasting made, to the shape of `like`."""
+    from flambeau.ops.reduce import sum as total
+    from flambeau.ops.view import reshape
+    shape = tuple(like.shape)
+    lead = grad.ndim - len(shape)
+    axes = tuple(range(lead)) + tuple(lead + i for i, s in enumerate(shape) if s == 1 and grad.shape[lead + i] != 1)
+    if axes:
+        grad = total(grad, axes, True)
+    return reshape(grad, shape) if tuple(grad.shape) != shape else grad
+
+
+def materialize(shapes, grads):
+    """Zeros where an output received no gradient."""
+    from flambeau.ops.elementwise import full_like
+    return [full_like(s, 0) if g is None else g for g, s in zip(grads, shapes)]
+
+
+def _broadcast_error(plan, args):
+    from flambeau.types.shape import broadcast_shapes
+    shapes = [tuple(a.shape) for a in args if isinstance(a, Tensor)]
+    broadcast_shapes(*shapes, op=plan.spec["signature"].name)
+
+
+def _plan_check(plan, args):
+    signature = plan.spec["signature"]
+    if signature.operation is not None:
+        _explain(signature.operation, args, signature.attrs)
+    fail(signature.name, "the sizes of the operands do not agree", [tuple(a.shape) for a in args if isinstance(a, Tensor)])
+
+
+def row_major(x):
+    """A row-major copy of a real tensor, on the tape."""
+    from flambeau.ops.spec import REGISTRY
+    copying = REGISTRY["copy"]
+    out = _core.empty_strided(tuple(x.shape), None, x.dtype)
+    plain = x.detach() if x.requires_grad else x
+    _core.run_into(elementwise_plan(copying, [plain], {}), [plain], out)
+    out._reset_version()
+    if x.requires_grad and _core.grad_mode():
+        record_python(copying, (x,), out, {})
+    return out
+
+
+_core.set_hook("own_copy", row_major)
+_core.set_hook("pointwise_plan", _pointwise_hook)
+_core.set_hook("backward_rule", backward_rule)
+_core.set_hook("derivative", derivative)
+_core.set_hook("sum_to", sum_to)
+_core.set_hook("materialize", materialize)
+_core.set_hook("broadcast_error", _broadcast_error)
+_core.set_hook("plan_check", _plan_check)
+_core.set_hook("pack_results", lambda operation, results: operation.pack(results))

@@ -1,0 +1,254 @@
+"""What an op is: a class that states its mathematics once, a registry, and the one door `bind`.
+
+A class decorated with `@op` becomes one object in `REGISTRY` and one fast function, put under the op's name into the
+module that declares it. Functions in the class body take no self: they are the statements of the op.
+"""
+
+import inspect
+import re
+import sys
+
+from flambeau.base.errors import ArgumentError, fail
+from flambeau.runtime import _core
+from flambeau.runtime._core import Tensor
+
+REGISTRY = {}
+_NUMPY_NAMES = {"axis": "dim", "axes": "dim", "keepdims": "keepdim", "x": "input", "x1": "input", "x2": "other"}
+_REQUIRED = inspect.Parameter.empty
+
+
+def snake_case(name):
+    """LogSoftmax -> log_softmax."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
+
+
+class Op:
+    """The base of all kinds.
+
+    Class attributes that an op may state: `signature` (its Python parameters), `operands` (names of the parameters that are
+    tensors; numbers too where `numbers` is true), `variadic` (a last parameter that takes sizes as separate arguments),
+    `outputs` (field names of a tuple result), `samples`, `tolerance`, `dtypes` (for the tests), `differentiable`.
+    """
+
+    kind = "abstract"
+    name = None
+    signature = "input"
+    operands = ("input",)
+    numbers = False
+    variadic = None
+    outputs = None
+    differentiable = True
+    alias_names = ()
+    derivative = None
+    reference = None
+    samples = None
+    tolerance = None
+    dtypes = ()
+
+    def __init__(self):
+        parsed = inspect.signature(eval(f"lambda {self.signature}: None"))    # noqa: S307 - our own text
+        self.parameters = {n: p.default for n, p in parsed.parameters.items()}
+        self.positional = [n for n, p in parsed.parameters.items() if p.kind is not inspect.Parameter.KEYWORD_ONLY]
+        self.order = {n: i for i, n in enumerate(self.parameters)}
+        mask = 0
+        if self.numbers:
+            for i, n in enumerate(self.parameters):
+                mask |= (n in self.operands) << i
+        self.native = _core.NativeOp(self, self.name, self.native_arity(), self.differentiable, mask,
+                                     inspect.cleandoc(type(self).__doc__ or ""))
+        self.function = self.native.function()
+        self.derivative_roles = None if self.derivative is None else _roles(self.derivative)
+
+    def native_arity(self):
+        """How many operands the native elementwise table takes; 0 where calls are looked up by signature."""
+        return 0
+
+    # ------------------------------------------------------------------ calling
+    def bind_arguments(self, args, kwargs):
+        """The call's arguments by parameter name, in the order of the signature, defaults filled in."""
+        names = self.positional
+        if self.variadic is not None and self.variadic not in kwargs:
+            args = self.gather_variadic(args)
+        if len(args) > len(names):
+            fail(self.name, "too many positional arguments", len(args), f"at most {len(names)}: {self.signature}",
+                 kind=ArgumentError)
+        values = dict(self.parameters)
+        values.update(zip(names, args))
+        for name, value in kwargs.items():
+            if name not in values:
+                name = _NUMPY_NAMES.get(name, name)
+                if name not in values:
+                    fail(self.name, "unknown keyword argument", repr(name), f"one of: {self.signature}",
+                         kind=ArgumentError)
+            if name in names[:len(args)]:
+                fail(self.name, f"argument {name!r} is given twice", kind=ArgumentError)
+            values[name] = value
+        for name, value in values.items():
+            if value is _REQUIRED:
+                fail(self.name, f"argument {name!r} is missing", want=self.signature, kind=ArgumentError)
+            if isinstance(value, list):
+                values[name] = tuple(value)
+        return self.prepare(values)
+
+    def gather_variadic(self, args):
+        """(x, 2, 3) -> (x, (2, 3)) for ops that take sizes either way."""
+        at = self.positional.index(self.variadic)
+        rest = args[at:]
+        if len(rest) == 1 and (rest[0] is None or isinstance(rest[0], (tuple, list))):
+            return (*args[:at], rest[0] if rest[0] is None else tuple(rest[0]))
+        return (*args[:at], tuple(rest)) if rest else args
+
+    def prepare(self, values):
+        """Check and normalise the arguments; kinds override."""
+        return values
+
+    def split(self, values):
+        """(operands in order, attributes): a tensor-valued parameter is an operand, also inside a tuple."""
+        operands, attrs = [], {}
+        for name, value in values.items():
+            if isinstance(value, Tensor):
+                operands.append(value)
+            elif name in self.operands and self.numbers and value is not None:
+                operands.append(value)
+            elif isinstance(value, tuple) and value and isinstance(value[0], Tensor):
+                operands.extend(value)
+                attrs[name] = len(value)
+            else:
+                attrs[name] = value
+        return operands, attrs
+
+    def eager(self, values):
+        """Run on real tensors."""
+        raise NotImplementedError
+
+    def trace(self, tracer, values):
+        """Run on traced tensors: by default one node."""
+        operands, attrs = self.split(values)
+        return tracer.add_node(self, operands, attrs)
+
+    # ------------------------------------------------------------------ what graphs ask
+    def apply(self, operands, attrs):
+        """Call with operands in order and attributes by name: how a graph's nodes are replayed."""
+        from flambeau.ops import plans
+        return plans.apply(self, operands, attrs)
+
+    def pack(self, results):
+        """Several results as a tuple with the op's field names."""
+        from collections import namedtuple
+        made = self.__dict__.get("result_type")
+        if made is None:
+            made = self.__dict__["result_type"] = namedtuple(self.name, self.outputs)
+        return made(*results)
+
+    def infer(self, inputs, attrs):
+        """[(dtype, shape)] of the outputs; `inputs` have .dtype, and .shape where they are values."""
+        raise NotImplementedError
+
+    def __repr__(self):
+        return f"<{self.kind} op {self.name}>"
+
+
+def _roles(function):
+    """What a derivative asks for: (wants output, operand names in order, attribute names)."""
+    names = list(inspect.signature(function).parameters.items())
+    plain = [n for n, p in names if p.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD]
+    attributes = [n for n, p in names if p.kind is inspect.Parameter.KEYWORD_ONLY]
+    return ("out" in plain, [n for n in plain if n not in ("grad", "out")], attributes)
+
+
+_STATEMENTS = ("scalar", "derivative", "reference", "infer_dtype", "infer_shape", "view", "compute", "combine", "identity",
+               "finish", "lower", "host", "samples", "value", "check", "eager_function")
+
+
+def op(cls):
+    """Class decorator: register the op and put its function under its name into the declaring module."""
+    for name in _STATEMENTS:
+        if inspect.isfunction(cls.__dict__.get(name)):
+            setattr(cls, name, staticmethod(cls.__dict__[name]))
+    if "name" not in cls.__dict__:
+        cls.name = snake_case(cls.__name__)
+    declared = cls()
+    if declared.name in REGISTRY:
+        raise ValueError(f"an op named {declared.name} is declared twice")
+    REGISTRY[declared.name] = declared
+    module = sys.modules[cls.__module__]
+    for name in (declared.name, *declared.alias_names):
+        setattr(module, name, declared.function)
+    return cls
+
+
+def get(name):
+    """The op object of that name."""
+    return REGISTRY[name]
+
+
+# ------------------------------------------------------------------------------ the one door
+def bind(operation, args, kwargs):
+    """Hand a call to the interpreter on top: a tracer if one of its values takes part, else eager execution."""
+    out = kwargs.pop("out", None) if kwargs else None
+    values = operation.bind_arguments(args, kwargs)
+    tracer = _find_tracer(values)
+    if tracer is not None:
+        return operation.trace(tracer, values)
+    result = operation.eager(values)
+    return result if out is None else write_out(operation, out, result)
+
+
+def _find_tracer(values):
+    for value in values.values():
+        tracer = getattr(type(value), "is_traced", False)
+        if tracer:
+            return value.tracer
+        if isinstance(value, tuple) and value and getattr(type(value[0]), "is_traced", False):
+            return value[0].tracer
+    from flambeau.ops import trace
+    tracer = trace.current()
+    if tracer is not None and not any(isinstance(v, Tensor) for v in values.values()):
+        return tracer
+    return None
+
+
+def write_out(operation, out, result):
+    """Put a result into the caller's `out=` tensor(s), resizing like PyTorch where the shape differs."""
+    if isinstance(out, (tuple, list)):
+        return type(result)(*[write_out(operation, o, r) for o, r in zip(out, result)])
+    if out.requires_grad or (result.requires_grad and _core.grad_mode()):
+        fail(operation.name, "functions with out=... arguments don't support automatic differentiation, but one of the "
+             "arguments requires grad")
+    if tuple(out.shape) != tuple(result.shape):
+        if out.numel():
+            fail(operation.name, "out= has the wrong shape", tuple(out.shape), tuple(result.shape))
+        out._assign(result)
+        return out
+    from flambeau.ops.write import write
+    return write(out, result)
+
+
+def _operator(operation, a, b):
+    """A Python operator whose operands the native path did not take."""
+    for value in (a, b):
+        if not isinstance(value, (Tensor, int, float, complex)) and not _is_size(value):
+            if type(value).__module__ == "numpy" and getattr(value, "ndim", 1) == 0:
+                continue
+            return NotImplemented
+    a, b = (v.item() if type(v).__module__ == "numpy" else v for v in (a, b))
+    return bind(operation, (a, b), {})
+
+
+def _is_size(value):
+    from flambeau.types.dim import Dim
+    return isinstance(value, Dim)
+
+
+def _inplace(operation, args):
+    """target.op_(...): compute, then write into the target, with the tape's rules for writes."""
+    target = args[0]
+    if getattr(type(target), "is_traced", False):
+        fail(operation.name, "in-place writes to traced values are not captured yet", hint="use the out-of-place form")
+    from flambeau.ops.write import assign
+    return assign(operation, target, bind(operation, args, {}))
+
+
+_core.set_hook("bind", bind)
+_core.set_hook("operator", _operator)
+_core.set_hook("inplace", _inplace)

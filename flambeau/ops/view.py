@@ -1,0 +1,217 @@
+"""Views: index maps without a kernel. Each states shape, strides and offset of the result."""
+
+from flambeau.base.errors import ShapeError, fail
+from flambeau.base.lazy import LazyModule
+from flambeau.ops.elementwise import EVERY, copy
+from flambeau.ops.kinds import View, contiguous_copy
+from flambeau.ops.samples import unary_samples
+from flambeau.ops.spec import op
+from flambeau.runtime._core import Tensor
+from flambeau.ops.trace import current, unify
+from flambeau.types.layout import view_strides
+from flambeau.types.shape import infer_reshape, normalize_axes, normalize_axis
+
+numpy = LazyModule("numpy")
+
+
+def _unify():
+    return unify if current() is not None else None
+
+
+class Window(View):
+    """What the views here share for the tests."""
+
+    dtypes = EVERY
+    samples = unary_samples()
+
+
+@op
+class Reshape(Window):
+    """The same elements in another shape; one size may be -1. A copy only where no view can have it."""
+
+    signature = "input, shape"
+    variadic = "shape"
+    cases = [{"shape": (-1,)}]
+
+    def prepare(self, values):
+        x = values["input"]
+        shape = values["shape"]
+        shape = (shape,) if isinstance(shape, int) else tuple(shape)
+        if isinstance(x, Tensor):
+            shape = infer_reshape(tuple(x.shape), shape, op=self.name, unify=_unify())
+        return values | {"shape": shape}
+
+    def view(sizes, strides, offset, shape):
+        got = view_strides(sizes, strides, shape)
+        return None if got is None else (shape, tuple(got), offset)
+
+    def reference(input, shape):
+        return numpy.reshape(input, shape)
+
+    def derivative(grad, x):
+        return reshape(grad, tuple(x.shape))
+
+
+@op
+class Permute(Window):
+    """The axes in another order."""
+
+    signature = "input, dims"
+    variadic = "dims"
+
+    def prepare(self, values):
+        x, dims = values["input"], values["dims"]
+        if len(dims) != x.ndim:
+            fail("permute", "the number of dims differs", dims, f"{x.ndim} dims", kind=ShapeError)
+        return values | {"dims": normalize_axes(dims, x.ndim, "permute")}
+
+    def view(shape, strides, offset, dims):
+        return tuple(shape[d] for d in dims), tuple(strides[d] for d in dims), offset
+
+    def reference(input, dims):
+        return numpy.transpose(input, dims)
+
+    def derivative(grad, x, *, dims):
+        back = [0] * len(dims)
+        for i, d in enumerate(dims):
+            back[d] = i
+        return permute(grad, tuple(back))
+
+
+@op
+class Expand(Window):
+    """Axes of size 1 repeated to `size` without memory; -1 keeps a size."""
+
+    signature = "input, size"
+    variadic = "size"
+
+    def prepare(self, values):
+        x, size = values["input"], tuple(values["size"])
+        lead = len(size) - x.ndim
+        if lead < 0:
+            fail("expand", "too few sizes", size, f"at least {x.ndim}", kind=ShapeError)
+        full = []
+        for i, s in enumerate(size):
+            own = x.shape[i - lead] if i >= lead else None
+            if isinstance(s, int) and s == -1:
+                if own is None:
+                    fail("expand", "-1 stands for the size of an axis that is not there", size, kind=ShapeError)
+                s = own
+            if own is not None and own != 1 and own != s:
+                s = _same_size(own, s, x, size)
+            full.append(s)
+        return values | {"size": tuple(full)}
+
+    def view(shape, strides, offset, size):
+        lead = len(size) - len(shape)
+        steps = tuple(0 if i < lead or (shape[i - lead] == 1 and s != 1) else strides[i - lead]
+                      for i, s in enumerate(size))
+        return size, steps, offset
+
+    def reference(input, size):
+        return numpy.broadcast_to(input, size)
+
+    def derivative(grad, x):
+        from flambeau.ops.plans import sum_to
+        return sum_to(grad, x)
+
+
+def _same_size(own, size, x, wanted):
+    if _unify() is not None and not (isinstance(own, int) and isinstance(size, int)):
+        return unify(own, size)
+    fail("expand", "an axis that is not 1 cannot be expanded", tuple(x.shape), wanted, kind=ShapeError)
+
+
+@op
+class Unsqueeze(Window):
+    """A new axis of size 1 at `dim`."""
+
+    signature = "input, dim"
+    cases = [{"dim": 0}, {"dim": -1}]
+
+    def prepare(self, values):
+        return values | {"dim": normalize_axis(values["dim"], values["input"].ndim + 1, "unsqueeze")}
+
+    def view(shape, strides, offset, dim):
+        return (*shape[:dim], 1, *shape[dim:]), (*strides[:dim], 0, *strides[dim:]), offset
+
+    def reference(input, dim):
+        return numpy.expand_dims(input, dim)
+
+    def derivative(grad, x, *, dim):
+        return reshape(grad, tuple(x.shape))
+
+
+@op
+class Squeeze(Window):
+    """Without the axes of size 1 (all of them, or those of `dim` that are)."""
+
+    signature = "input, dim=None"
+    cases = [{}]
+
+    def prepare(self, values):
+        x, dim = values["input"], values["dim"]
+        axes = normalize_axes(dim, x.ndim, "squeeze") if dim is not None else range(x.ndim)
+        return values | {"dim": tuple(a for a in axes if x.ndim and x.shape[a] == 1)}
+
+    def view(shape, strides, offset, dim):
+        keep = [i for i in range(len(shape)) if i not in dim]
+        return tuple(shape[i] for i in keep), tuple(strides[i] for i in keep), offset
+
+    def reference(input, dim=None):
+        return numpy.squeeze(input, dim)
+
+    def derivative(grad, x):
+        return reshape(grad, tuple(x.shape))
+
+
+def view(input, *shape):
+    """The same memory in another shape; RuntimeError where that would need a copy."""
+    if len(shape) == 1 and not isinstance(shape[0], int):
+        shape = tuple(shape[0])
+    shape = infer_reshape(tuple(input.shape), tuple(shape), op="view", unify=_unify())
+    if not getattr(type(input), "is_traced", False) and view_strides(tuple(input.shape), input.stride(), shape) is None:
+        fail("view", "no view of these strides has that shape", (tuple(input.shape), input.stride()), shape,
+             hint="use reshape(), which copies where it must", kind=ShapeError)
+    return reshape(input, shape)
+
+
+def transpose(input, dim0, dim1):
+    """Two axes swapped."""
+    order = list(range(input.ndim))
+    a, b = normalize_axis(dim0, input.ndim, "transpose"), normalize_axis(dim1, input.ndim, "transpose")
+    if not order:
+        return permute(input, ())
+    order[a], order[b] = order[b], order[a]
+    return permute(input, tuple(order))
+
+
+def t(input):
+    """The transpose of a matrix; vectors and numbers stay."""
+    if input.ndim > 2:
+        fail("t", "expected at most 2 dims", tuple(input.shape), hint="use transpose(a, b)", kind=ShapeError)
+    return transpose(input, 0, 1) if input.ndim == 2 else input
+
+
+def flatten(input, start_dim=0, end_dim=-1):
+    """The axes from start_dim to end_dim as one."""
+    if input.ndim == 0:
+        return reshape(input, (1,))
+    a, b = normalize_axis(start_dim, input.ndim, "flatten"), normalize_axis(end_dim, input.ndim, "flatten")
+    if a > b:
+        fail("flatten", "start_dim is behind end_dim", (start_dim, end_dim), kind=ShapeError)
+    shape = tuple(input.shape)
+    size = 1
+    for s in shape[a:b + 1]:
+        size = size * s
+    return reshape(input, (*shape[:a], size, *shape[b + 1:]))
+
+
+def contiguous(input):
+    """The tensor itself if it is row-major, else a copy."""
+    return input if getattr(type(input), "is_traced", False) else contiguous_copy(input)
+
+
+def clone(input, memory_format=None):
+    """A copy, on the tape."""
+    return copy(input)

@@ -1,0 +1,469 @@
+# Compiled plans: a launch list with its size arithmetic, run without Python.
+#
+# A plan's registers are int64: constants, then what `loads` takes from the operands, then what `code` computes.
+# Buffers are new memory (outputs and temporaries); steps launch kernels; outputs are buffers or views.
+
+DEF NEST_STEP = 0
+DEF POINTWISE_STEP = 1
+DEF HOST_STEP = 2
+
+cdef int* int_array(values) except NULL:
+    cdef int n = len(values), i
+    cdef int* out = <int*>malloc((n if n else 1) * sizeof(int))
+    for i in range(n):
+        out[i] = values[i]
+    return out
+
+
+cdef class Step:
+    """One launch. `operands` are (place, offset register, or -1); a place is an input, or n_inputs + a buffer."""
+    cdef int kind
+    cdef kernel_fn kernel
+    cdef int n_operands, n_params, extent, grain
+    cdef int* places
+    cdef int* offsets
+    cdef int* itemsizes
+    cdef int* params                     # NEST: registers passed on; POINTWISE: sizes, then strides operand by operand
+    cdef int rank
+    cdef PointwisePlan pointwise
+    cdef object host
+
+    def __init__(self, spec):
+        kind, target, operands, params, extent, grain = spec
+        self.kind = kind
+        self.n_operands = len(operands)
+        self.places = int_array([o[0] for o in operands])
+        self.offsets = int_array([o[1] for o in operands])
+        self.itemsizes = int_array([o[2] for o in operands])
+        self.n_params, self.params = len(params), int_array(params)
+        self.extent, self.grain = extent, grain
+        if kind == NEST_STEP:
+            self.kernel = <kernel_fn><size_t>target
+        elif kind == POINTWISE_STEP:
+            self.pointwise, self.rank = target, extent
+        else:
+            self.host = target
+
+    def __dealloc__(self):
+        free(self.places)
+        free(self.offsets)
+        free(self.itemsizes)
+        free(self.params)
+
+
+cdef class Plan:
+    """A compiled graph for one signature of operands.
+
+    spec: dict with n_inputs, registers (initial values), loads (register, input, what, axis) with what 0 size, 1 stride,
+    2 number of elements; checks (a, b) registers that must be equal; code (op, target, a, b); buffers (dtype code, numel
+    register); steps; outputs (place, dtype code, size registers, stride registers or None, offset register or -1);
+    in_codes (dtype of number operands); random (registers seed, offset, and the register with the count drawn) or None.
+    """
+    cdef public int n_inputs, n_outputs
+    cdef int n_registers, n_loads, n_checks, n_code, n_buffers
+    cdef int64_t* initial
+    cdef int* loads
+    cdef int* checks
+    cdef int* code
+    cdef int* buffers
+    cdef int* in_codes
+    cdef list steps
+    cdef list outputs
+    cdef object random
+    cdef list rules
+    cdef public object spec
+
+    def __init__(self, spec):
+        cdef int i
+        self.spec = spec
+        self.n_inputs, self.n_registers = spec["n_inputs"], len(spec["registers"])
+        self.initial = <int64_t*>malloc((self.n_registers if self.n_registers else 1) * sizeof(int64_t))
+        for i in range(self.n_registers):
+            self.initial[i] = spec["registers"][i]
+        self.n_loads, self.loads = len(spec["loads"]), int_array([v for row in spec["loads"] for v in row])
+        self.n_checks, self.checks = len(spec["checks"]), int_array([v for row in spec["checks"] for v in row])
+        self.n_code, self.code = len(spec["code"]), int_array([v for row in spec["code"] for v in row])
+        self.n_buffers, self.buffers = len(spec["buffers"]), int_array([v for row in spec["buffers"] for v in row])
+        self.in_codes = int_array(spec["in_codes"])
+        self.steps = [Step(s) for s in spec["steps"]]
+        self.outputs = [Output(o) for o in spec["outputs"]]
+        self.n_outputs, self.random = len(self.outputs), spec["random"]
+        self.rules = [None] * (1 << self.n_inputs) if self.n_inputs <= 8 else None
+        if self.n_inputs + self.n_buffers > MAX_PLACES or self.n_registers > MAX_REGISTERS:
+            raise ValueError("a plan with too many operands or sizes")
+
+    def __dealloc__(self):
+        free(self.initial)
+        free(self.loads)
+        free(self.checks)
+        free(self.code)
+        free(self.buffers)
+        free(self.in_codes)
+
+
+cdef class Output:
+    cdef int place, code, rank, offset
+    cdef int* sizes
+    cdef int* strides                    # NULL: a fresh row-major buffer
+
+    def __init__(self, row):
+        place, code, sizes, strides, offset = row
+        self.place, self.code, self.rank, self.offset = place, code, len(sizes), offset
+        self.sizes = int_array(sizes)
+        self.strides = NULL if strides is None else int_array(strides)
+
+    def __dealloc__(self):
+        free(self.sizes)
+        free(self.strides)
+
+
+cdef struct Frame:
+    int64_t registers[MAX_REGISTERS]
+    char* places[MAX_PLACES]
+    PyObject* owners[MAX_PLACES]
+    double slots[MAX_PLACES]
+
+
+cdef int run_code(Plan plan, int64_t* r) except -1:
+    cdef int i
+    cdef int* c
+    cdef int64_t a, b
+    for i in range(plan.n_code):
+        c = plan.code + 4 * i
+        a, b = r[c[2]], r[c[3]]
+        if c[0] == 0:
+            r[c[1]] = a + b
+        elif c[0] == 1:
+            r[c[1]] = a * b
+        elif c[0] == 2:
+            r[c[1]] = a - b
+        elif c[0] == 3:
+            r[c[1]] = floor_quotient(a, b)
+        elif c[0] == 4:
+            r[c[1]] = a if a > b else b
+        else:                            # the bits of a size as a float64, for kernels that read sizes as numbers
+            (<double*>&r[c[1]])[0] = <double>a
+    return 0
+
+
+cdef inline int64_t floor_quotient(int64_t a, int64_t b) noexcept:
+    if b == 0:
+        return 0
+    if b > 0 and a >= 0:
+        return a // b
+    return <int64_t>floor(<double>a / <double>b)
+
+
+cdef int load_operands(Plan plan, Frame* f, PyObject** args) except -1:
+    cdef int i
+    cdef int* row
+    cdef Tensor t
+    memcpy(f.registers, plan.initial, plan.n_registers * sizeof(int64_t))
+    for i in range(plan.n_inputs):
+        f.owners[i] = NULL
+        if is_tensor(args[i]):
+            f.places[i] = (<Tensor>args[i]).first
+        else:
+            put_number(args[i], plan.in_codes[i], &f.slots[i])
+            f.places[i] = <char*>&f.slots[i]
+    for i in range(plan.n_loads):
+        row = plan.loads + 4 * i
+        t = <Tensor>args[row[1]]
+        if row[2] == 0:
+            f.registers[row[0]] = t.dims[row[3]]
+        elif row[2] == 1:
+            f.registers[row[0]] = t.dims[t.ndim_ + row[3]]
+        else:
+            f.registers[row[0]] = t.numel_
+    for i in range(plan.n_checks):
+        if f.registers[plan.checks[2 * i]] != f.registers[plan.checks[2 * i + 1]]:
+            return -2
+    return 0
+
+
+cdef int run_plan(Plan plan, PyObject** args, PyObject** outs) except -1:
+    """Run on n_inputs tensors or numbers; outs receives n_outputs new tensors."""
+    cdef Frame f
+    cdef int i, status
+    status = load_operands(plan, &f, args)
+    if status == -2:
+        _HOOKS["plan_check"](plan, tuple([<object>args[i] for i in range(plan.n_inputs)]))
+        raise RuntimeError("sizes do not agree")
+    if plan.random is not None:
+        draw_random(plan, &f)
+    run_code(plan, f.registers)
+    for i in range(plan.n_buffers):
+        f.owners[plan.n_inputs + i] = NULL
+    try:
+        for i in range(plan.n_buffers):
+            storage = new_storage(f.registers[plan.buffers[2 * i + 1]] * _ITEMSIZE[plan.buffers[2 * i]])
+            f.owners[plan.n_inputs + i] = <PyObject*>storage
+            cpython_incref(<PyObject*>storage)
+            f.places[plan.n_inputs + i] = storage.ptr
+        for i in range(len(plan.steps)):
+            launch(<Step>PyList_GET_ITEM(plan.steps, i), plan, &f)
+        for i in range(plan.n_outputs):
+            out = make_output(<Output>PyList_GET_ITEM(plan.outputs, i), plan, &f, args)
+            outs[i] = <PyObject*>out
+            cpython_incref(outs[i])
+    finally:
+        for i in range(plan.n_inputs, plan.n_inputs + plan.n_buffers):
+            if f.owners[i] != NULL:
+                cpython_decref(f.owners[i])
+    return 0
+
+
+cdef int draw_random(Plan plan, Frame* f) except -1:
+    seed, offset = _HOOKS["draw_random"](plan)
+    f.registers[<int>plan.random[0]] = seed
+    f.registers[<int>plan.random[1]] = offset
+    return 0
+
+
+cdef Tensor make_output(Output o, Plan plan, Frame* f, PyObject** args):
+    cdef Tensor t, whole
+    cdef int d
+    cdef int64_t sizes[MAX_RANK]
+    cdef int64_t strides[MAX_RANK]
+    for d in range(o.rank):
+        sizes[d] = f.registers[o.sizes[d]]
+    if o.place < plan.n_inputs:
+        for d in range(o.rank):
+            strides[d] = f.registers[o.strides[d]]
+        return make_view(<Tensor>args[o.place], o.rank, sizes, strides, f.registers[o.offset] if o.offset >= 0 else 0)
+    t = blank(o.code, o.rank)
+    memcpy(t.dims, sizes, o.rank * sizeof(int64_t))
+    if o.strides == NULL:
+        row_major(t)
+    else:
+        for d in range(o.rank):
+            t.dims[o.rank + d] = f.registers[o.strides[d]]
+        examine(t)
+    t.storage = <Storage>f.owners[o.place]
+    t.first = t.storage.ptr + (f.registers[o.offset] * _ITEMSIZE[o.code] if o.offset >= 0 else 0)
+    return t
+
+
+cdef int launch(Step s, Plan plan, Frame* f) except -1:
+    cdef int64_t block[128]
+    cdef int i
+    cdef int64_t extent, grain
+    if s.kind == POINTWISE_STEP:
+        return launch_pointwise_step(s, f)
+    if s.kind == HOST_STEP:
+        s.host(*[host_operand(s, f, i) for i in range(s.n_operands)], *[f.registers[s.params[i]] for i in range(s.n_params)])
+        return 0
+    if s.n_operands + s.n_params > 128:
+        raise RuntimeError("a kernel with too many arguments")
+    for i in range(s.n_operands):
+        block[i] = <int64_t>f.places[s.places[i]]
+        if s.offsets[i] >= 0:
+            block[i] += f.registers[s.offsets[i]] * s.itemsizes[i]
+    for i in range(s.n_params):
+        block[s.n_operands + i] = f.registers[s.params[i]]
+    extent = f.registers[s.extent]
+    grain = f.registers[s.grain]
+    if extent <= grain:
+        if extent > 0:
+            s.kernel(block, 0, extent)
+    else:
+        parallel_for(s.kernel, block, extent, grain if grain > 0 else 1, True)
+    return 0
+
+
+cdef size_t host_operand(Step s, Frame* f, int i):
+    return <size_t>f.places[s.places[i]] + (f.registers[s.offsets[i]] * s.itemsizes[i] if s.offsets[i] >= 0 else 0)
+
+
+cdef int launch_pointwise_step(Step s, Frame* f) except -1:
+    cdef Nest nest
+    cdef int64_t sizes[MAX_RANK]
+    cdef int64_t strides[MAX_OPERANDS][MAX_RANK]
+    cdef char* start[MAX_OPERANDS]
+    cdef int i, d
+    for d in range(s.rank):
+        sizes[d] = f.registers[s.params[d]]
+    for i in range(s.n_operands):
+        start[i] = f.places[s.places[i]]
+        if s.offsets[i] >= 0:
+            start[i] += f.registers[s.offsets[i]] * s.itemsizes[i]
+        for d in range(s.rank):
+            strides[i][d] = f.registers[s.params[(i + 1) * s.rank + d]]
+            if sizes[d] == 1:
+                strides[i][d] = 0
+    return launch_pointwise(s.pointwise, &nest, s.rank, sizes, strides, start, s.itemsizes)
+
+
+# ------------------------------------------------------------------------------ calls by signature
+cdef inline object layout_key(Tensor t):
+    """dtype, rank, which sizes are 1 and how each axis strides (0 zero, 1 unit, 2 other), as one int."""
+    cdef uint64_t key = t.code | (t.ndim_ << 4)
+    cdef int d
+    cdef int64_t step
+    if t.contiguous_:
+        key |= 1 << 9
+        for d in range(t.ndim_):
+            key |= <uint64_t>(t.dims[d] == 1) << (10 + d)
+        return key
+    for d in range(t.ndim_):
+        step = t.dims[t.ndim_ + d]
+        key |= <uint64_t>(3 if t.dims[d] == 1 else step if 0 <= step <= 1 else 2) << (10 + 2 * d)
+    return key
+
+
+def signature_of(args, int64_t operand_mask):
+    """The key under which NativeOp.plans holds the plan of this call; None if an argument cannot be part of one."""
+    cdef PyObject** items = <PyObject**>malloc((len(args) + 1) * sizeof(PyObject*))
+    cdef Py_ssize_t i
+    for i in range(len(args)):
+        items[i] = <PyObject*>args[i]
+    try:
+        return make_signature(items, len(args), operand_mask)
+    finally:
+        free(items)
+
+
+cdef object make_signature(PyObject** args, Py_ssize_t n, int64_t operand_mask):
+    """None when some argument needs Python: a list, another kind of tensor."""
+    cdef Py_ssize_t i
+    cdef int64_t tags = 0
+    cdef object item
+    cdef tuple key = PyTuple_New(n + 1)
+    for i in range(n):
+        if is_plain(args[i]):
+            if (<Tensor>args[i]).ndim_ > 16:
+                return None
+            item = layout_key(<Tensor>args[i])
+            tags = tags * 8 + 1
+        elif PyFloat_CheckExact(<object>args[i]):
+            item = FLOAT_SCALAR if (operand_mask >> i) & 1 else <object>args[i]
+            tags = tags * 8 + 2
+        elif PyBool_Check(<object>args[i]):
+            item = <object>args[i]
+            tags = tags * 8 + 3
+        elif PyLong_CheckExact(<object>args[i]):
+            item = INT_SCALAR if (operand_mask >> i) & 1 else <object>args[i]
+            tags = tags * 8 + 4
+        elif args[i] == <PyObject*>None or PyTuple_CheckExact(<object>args[i]) or PyUnicode_CheckExact(<object>args[i]):
+            item = <object>args[i]
+            tags = tags * 8 + 5
+        else:
+            return None
+        Py_INCREF(item)
+        PyTuple_SET_ITEM(key, i, item)
+    item = tags
+    Py_INCREF(item)
+    PyTuple_SET_ITEM(key, n, item)
+    return key
+
+
+cdef object call_planned(NativeOp op, PyObject** args, Py_ssize_t n):
+    """Look the plan up by the call's signature and run it; NotImplemented when there is none yet."""
+    cdef PyObject* items[MAX_PLACES]
+    cdef PyObject* outs[MAX_PLACES]
+    cdef Py_ssize_t i
+    cdef int count = 0
+    if n > 16 or not op.plans:
+        return NotImplemented
+    key = make_signature(args, n, op.operand_mask)
+    if key is None:
+        return NotImplemented
+    try:
+        plan = op.plans.get(key)
+    except TypeError:                    # a tuple with something unhashable inside
+        return NotImplemented
+    if plan is None:
+        return NotImplemented
+    for i in range(n):
+        if is_tensor(args[i]) or ((op.operand_mask >> i) & 1 and args[i] != <PyObject*>None):
+            items[count] = args[i]
+            count += 1
+    return run_recorded(op, plan, items)
+
+
+cdef object run_recorded(NativeOp op, plan, PyObject** items):
+    cdef PyObject* outs[MAX_PLACES]
+    cdef Plan p
+    cdef int i
+    memset(outs, 0, sizeof(outs))
+    if isinstance(plan, PointwisePlan):
+        run_pointwise(<PointwisePlan>plan, items, outs)
+        out = <object>outs[0]
+        cpython_decref(outs[0])
+        if fl_grad_enabled and op.differentiable and wants_grad(items, (<PointwisePlan>plan).n_inputs):
+            record_pointwise(op, <PointwisePlan>plan, items, <Tensor>out)
+        return out
+    p = <Plan>plan
+    run_plan(p, items, outs)
+    if p.n_outputs == 1:
+        result = <object>outs[0]
+        cpython_decref(outs[0])
+        if fl_grad_enabled and op.differentiable and wants_grad(items, p.n_inputs):
+            record_plan(op, p, items, (result,))
+        return result
+    results = []
+    for i in range(p.n_outputs):
+        results.append(<object>outs[i])
+        cpython_decref(outs[i])
+    if fl_grad_enabled and op.differentiable and wants_grad(items, p.n_inputs):
+        record_plan(op, p, items, tuple(results))
+    return _HOOKS["pack_results"](op.python, results)
+
+
+cdef int record_plan(NativeOp op, Plan plan, PyObject** items, tuple outputs) except -1:
+    cdef BackwardRule rule
+    cdef Node node
+    cdef Tensor out
+    cdef int i
+    cdef int64_t mask = needs_mask(items, plan.n_inputs)
+    cdef bint any_float = False
+    for out in outputs:
+        any_float |= 6 <= out.code <= 11
+    if not any_float:
+        return 0
+    found = None if plan.rules is None else plan.rules[mask]
+    if found is None:
+        found = _HOOKS["backward_rule"](op.python, plan, mask)
+        if plan.rules is not None:
+            plan.rules[mask] = found
+    rule = <BackwardRule>found
+    node = new_node(op, rule, items, plan.n_inputs, len(outputs))
+    node.attrs = plan.spec["attrs"]
+    if rule.save_output:
+        node.output_version = (<Tensor>outputs[0]).storage.version
+        node.saved_output = tuple([alias_of(out) for out in outputs]) if len(outputs) > 1 else alias_of(<Tensor>outputs[0])
+    if len(outputs) > 1:
+        node.output_shapes = tuple([shape_record(out) for out in outputs])
+    for i, out in enumerate(outputs):
+        if 6 <= out.code <= 11:
+            attach(node, out, i)
+    return 0
+
+
+def run_planned(NativeOp op, plan, args):
+    """Run a plan on its operands (tensors and numbers) and record the call; returns the result as the op packs it."""
+    cdef PyObject* items[MAX_PLACES]
+    cdef int i
+    if len(args) > MAX_PLACES:
+        raise RuntimeError("a plan with too many operands")
+    for i in range(len(args)):
+        items[i] = <PyObject*>args[i]
+    return run_recorded(op, plan, items)
+
+
+def execute(plan, args):
+    """Run a Plan or PointwisePlan without recording; returns a tuple of outputs."""
+    cdef PyObject* items[MAX_PLACES]
+    cdef PyObject* outs[MAX_PLACES]
+    cdef int i
+    for i in range(len(args)):
+        items[i] = <PyObject*>args[i]
+    memset(outs, 0, sizeof(outs))
+    if isinstance(plan, PointwisePlan):
+        run_pointwise(<PointwisePlan>plan, items, outs)
+    else:
+        run_plan(<Plan>plan, items, outs)
+    results = tuple([<object>outs[i] for i in range(plan.n_outputs)])
+    for i in range(plan.n_outputs):
+        cpython_decref(outs[i])
+    return results

@@ -1,0 +1,634 @@
+# The tensor record: storage, sizes and strides, views. No formulas and no promotion rules stand here.
+
+DEF INLINE_RANK = 5          # ranks up to this keep their sizes and strides inside the record
+DEF MAX_RANK = 32
+
+cdef int _ITEMSIZE[16]       # by dtype code; filled by `configure`
+cdef object _DTYPES = ()     # dtype code -> DType
+cdef dict _CODES = {}        # DType -> code
+cdef object _CPU = None
+cdef dict _HOOKS = {}        # name -> Python function: what the record asks of the layers above
+
+
+def configure(dtypes, device, hooks):
+    """Fill the tables that the runtime takes from Python: dtypes by code, the CPU device, callbacks by name."""
+    global _DTYPES, _CPU
+    _DTYPES = tuple(dtypes)
+    for code, d in enumerate(dtypes):
+        _ITEMSIZE[code] = d.itemsize
+        _CODES[d] = code
+    _CPU = device
+    _HOOKS.update(hooks)
+
+
+def set_hook(str name, function):
+    """Install the Python function that the runtime calls under `name`."""
+    _HOOKS[name] = function
+
+
+@cython.freelist(256)
+@cython.no_gc
+cdef class Storage:
+    """A block of memory that tensors share. `version` counts the writes made through any of them."""
+    cdef char* ptr
+    cdef size_t nbytes
+    cdef size_t got          # what the allocator gave; 0: memory of `owner`
+    cdef public int64_t version
+    cdef object owner
+
+    def __dealloc__(self):
+        if self.got:
+            alloc_release(self.ptr, self.got)
+
+    @property
+    def address(self):
+        return <size_t>self.ptr
+
+    def __len__(self):
+        return self.nbytes
+
+    def nbytes_(self):
+        return self.nbytes
+
+
+cdef Storage new_storage(size_t nbytes):
+    cdef Storage s = Storage.__new__(Storage)
+    s.nbytes = nbytes
+    s.ptr = <char*>alloc_acquire(nbytes if nbytes else 1, &s.got)
+    return s
+
+
+class Size(tuple):
+    """The sizes of a tensor: a tuple of ints that also knows how many elements it spans."""
+
+    __slots__ = ()
+
+    def numel(self):
+        n = 1
+        for s in self:
+            n *= s
+        return n
+
+    def __repr__(self):
+        return f"{_HOOKS['prefix']()}.Size({list(self)})"
+
+    def __add__(self, other):
+        return Size(tuple.__add__(self, tuple(other)))
+
+    def __mul__(self, count):
+        return Size(tuple.__mul__(self, count))
+
+    def __getitem__(self, index):
+        got = tuple.__getitem__(self, index)
+        return Size(got) if isinstance(index, slice) else got
+
+    def __reduce__(self):
+        return Size, (tuple(self),)
+
+
+@cython.freelist(256)
+cdef class Tensor:
+    """A multi-dimensional array of one dtype, with a tape for derivatives."""
+    cdef Storage storage                 # None: shape only
+    cdef char* first                     # address of element 0
+    cdef int64_t* dims                   # ndim sizes, then ndim strides (elements)
+    cdef int64_t inline_dims[2 * INLINE_RANK]
+    cdef int64_t numel_
+    cdef int ndim_
+    cdef int code                        # dtype code
+    cdef bint contiguous_
+    cdef bint needs_grad                  # requires_grad
+    cdef bint retains_grad_
+    cdef int output_nr
+    cdef Node node
+    cdef object grad_
+    cdef object extra                    # attributes and hooks, a dict made when first needed
+    cdef Tensor base                     # of a view: the tensor whose storage it shows
+    cdef int64_t view_version            # of a view with a node: the storage's version when it was made
+    cdef object __weakref__
+
+    def __dealloc__(self):
+        if self.dims != NULL and self.dims != self.inline_dims:
+            free(self.dims)
+
+    # -------------------------------------------------------------- shape
+    @property
+    def shape(self):
+        return size_of(self)
+
+    def size(self, dim=None):
+        if dim is None:
+            return size_of(self)
+        return self.dims[axis_of(self, dim)]
+
+    def stride(self, dim=None):
+        cdef int d
+        if dim is None:
+            return tuple([self.dims[self.ndim_ + d] for d in range(self.ndim_)])
+        return self.dims[self.ndim_ + axis_of(self, dim)]
+
+    def storage_offset(self):
+        if self.storage is None:
+            return 0
+        return (self.first - self.storage.ptr) // _ITEMSIZE[self.code]
+
+    @property
+    def ndim(self):
+        return self.ndim_
+
+    def dim(self):
+        return self.ndim_
+
+    def numel(self):
+        return self.numel_
+
+    def nelement(self):
+        return self.numel_
+
+    def element_size(self):
+        return _ITEMSIZE[self.code]
+
+    @property
+    def itemsize(self):
+        return _ITEMSIZE[self.code]
+
+    @property
+    def nbytes(self):
+        return self.numel_ * _ITEMSIZE[self.code]
+
+    def data_ptr(self):
+        return <size_t>self.first
+
+    @property
+    def dtype(self):
+        return _DTYPES[self.code]
+
+    @property
+    def device(self):
+        return _CPU
+
+    @property
+    def storage_(self):
+        """The shared Storage object."""
+        return self.storage
+
+    @property
+    def is_shape_only(self):
+        return self.storage is None
+
+    def is_contiguous(self, memory_format=None):
+        return self.contiguous_ if memory_format is None else _HOOKS["is_contiguous"](self, memory_format)
+
+    @property
+    def _version(self):
+        return self.storage.version if self.storage is not None else 0
+
+    @property
+    def _base(self):
+        return self.base
+
+    # -------------------------------------------------------------- autograd state
+    @property
+    def requires_grad(self):
+        return self.needs_grad
+
+    @requires_grad.setter
+    def requires_grad(self, value):
+        if value and not 6 <= self.code <= 11:
+            raise RuntimeError("only Tensors of floating point and complex dtype can require gradients, "
+                               f"got {_DTYPES[self.code]}")
+        if not value and self.node is not None:
+            raise RuntimeError("you can only change requires_grad flags of leaf variables; "
+                               "use detach() to get a tensor that does not require a gradient")
+        self.needs_grad = bool(value)
+
+    def requires_grad_(self, bint requires_grad=True):
+        self.requires_grad = requires_grad
+        return self
+
+    @property
+    def is_leaf(self):
+        return self.node is None
+
+    @property
+    def grad_fn(self):
+        return self.node
+
+    @property
+    def output_number(self):
+        return self.output_nr
+
+    @property
+    def grad(self):
+        return self.grad_
+
+    @grad.setter
+    def grad(self, value):
+        if value is not None:
+            if not isinstance(value, Tensor):
+                raise TypeError(f"assigned grad expected to be a Tensor or None but got {type(value).__name__}")
+            if not same_shape(self, <Tensor>value):
+                raise RuntimeError(f"assigned grad has data of a different size: got {tuple(value.shape)}, "
+                                   f"wanted {tuple(self.shape)}")
+            if (<Tensor>value).code != self.code:
+                raise RuntimeError(f"assigned grad has data of a different type: got {value.dtype}, "
+                                   f"wanted {self.dtype}")
+        self.grad_ = value
+
+    def retain_grad(self):
+        if not self.needs_grad:
+            raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
+        if self.node is not None and not self.retains_grad_:
+            self.retains_grad_ = True
+            (<Node>self.node).add_retained(self)
+
+    @property
+    def retains_grad(self):
+        return self.retains_grad_
+
+    def detach(self):
+        """The same data without the tape."""
+        cdef Tensor out = alias_of(self)
+        out.base = self if self.base is None else self.base
+        return out
+
+    @property
+    def data(self):
+        """The same data, outside the tape; assigning replaces the tensor's memory."""
+        return alias_of(self)
+
+    @data.setter
+    def data(self, Tensor other):
+        self._assign(other)
+
+    def _assign(self, Tensor other):
+        """Take over `other`'s data (the meaning of `x.data = y`)."""
+        self.storage, self.first, self.code = other.storage, other.first, other.code
+        set_rank(self, other.ndim_)
+        memcpy(self.dims, other.dims, 2 * other.ndim_ * sizeof(int64_t))
+        self.numel_, self.contiguous_ = other.numel_, other.contiguous_
+
+    def _reset_version(self):
+        self.storage.version = 0
+
+    def _bump_version(self):
+        self.storage.version += 1
+
+    @classmethod
+    def _make_subclass(cls, Tensor data, bint requires_grad=False):
+        """A `cls` that shares `data`'s memory and is a leaf."""
+        cdef Tensor out = <Tensor>cls.__new__(cls)
+        share(out, data)
+        out.needs_grad = requires_grad
+        return out
+
+    # -------------------------------------------------------------- Python attributes
+    def __getattr__(self, str name):
+        if self.extra is not None:
+            try:
+                return self.extra[name]
+            except KeyError:
+                pass
+        missing = _HOOKS.get("missing_attribute")
+        if missing is not None and not name.startswith("__"):
+            return missing(self, name)
+        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+
+    def __setattr__(self, str name, value):
+        try:
+            PyObject_GenericSetAttr(self, name, value)
+        except AttributeError:
+            if name in _READ_ONLY:
+                raise
+            extra_of(self)[name] = value
+
+    def __delattr__(self, str name):
+        if self.extra is not None and name in self.extra:
+            del self.extra[name]
+        elif name == "grad":
+            self.grad_ = None
+        else:
+            raise AttributeError(name)
+
+    @property
+    def _extra(self):
+        return self.extra
+
+    def _extra_dict(self):
+        return extra_of(self)
+
+    # -------------------------------------------------------------- protocols
+    def __len__(self):
+        if self.ndim_ == 0:
+            raise TypeError("len() of a 0-d tensor")
+        return self.dims[0]
+
+    def __hash__(self):
+        return <Py_hash_t>((<size_t><void*>self) >> 4)
+
+    def __bool__(self):
+        if self.numel_ != 1 or self.storage is None:
+            return _HOOKS["bool"](self)
+        return bool(read_item(self))
+
+    def __float__(self):
+        return float(self.item())
+
+    def __int__(self):
+        return int(self.item())
+
+    def __index__(self):
+        if self.numel_ != 1 or self.code > 5 or self.storage is None:
+            raise TypeError("only integer tensors of a single element can be converted to an index")
+        return int(read_item(self))
+
+    def item(self):
+        """The value of a one-element tensor as a Python number."""
+        if self.numel_ != 1:
+            raise RuntimeError(f"a Tensor with {self.numel_} elements cannot be converted to Scalar")
+        if self.storage is None:
+            return _HOOKS["no_data"](self, "item()")
+        return read_item(self)
+
+    def __repr__(self):
+        return _HOOKS["repr"](self)
+
+    def __getitem__(self, index):
+        return get_item(self, index)
+
+    def __setitem__(self, index, value):
+        _HOOKS["set_item"](self, index, value)
+
+    def __getbuffer__(self, Py_buffer* view, int flags):
+        _HOOKS["check_buffer"](self)
+        layout = (self.shape, tuple([s * _ITEMSIZE[self.code] for s in self.stride()]))
+        keep = BufferLayout.__new__(BufferLayout, layout[0], layout[1], _HOOKS["buffer_format"](self.dtype))
+        (<BufferLayout>keep).fill(view, self, flags)
+
+    # -------------------------------------------------------------- operators
+    def __add__(self, other): return binary(OP_add, self, other)
+    def __radd__(self, other): return binary(OP_add, other, self)
+    def __sub__(self, other): return binary(OP_sub, self, other)
+    def __rsub__(self, other): return binary(OP_sub, other, self)
+    def __mul__(self, other): return binary(OP_mul, self, other)
+    def __rmul__(self, other): return binary(OP_mul, other, self)
+    def __truediv__(self, other): return binary(OP_div, self, other)
+    def __rtruediv__(self, other): return binary(OP_div, other, self)
+    def __pow__(self, other, modulo): return binary(OP_pow, self, other)
+    def __rpow__(self, other, modulo): return binary(OP_pow, other, self)
+    def __floordiv__(self, other): return binary(OP_floor_divide, self, other)
+    def __rfloordiv__(self, other): return binary(OP_floor_divide, other, self)
+    def __mod__(self, other): return binary(OP_remainder, self, other)
+    def __rmod__(self, other): return binary(OP_remainder, other, self)
+    def __matmul__(self, other): return binary(OP_matmul, self, other)
+    def __rmatmul__(self, other): return binary(OP_matmul, other, self)
+    def __and__(self, other): return binary(OP_bitwise_and, self, other)
+    def __rand__(self, other): return binary(OP_bitwise_and, other, self)
+    def __or__(self, other): return binary(OP_bitwise_or, self, other)
+    def __ror__(self, other): return binary(OP_bitwise_or, other, self)
+    def __xor__(self, other): return binary(OP_bitwise_xor, self, other)
+    def __rxor__(self, other): return binary(OP_bitwise_xor, other, self)
+    def __lshift__(self, other): return binary(OP_bitwise_left_shift, self, other)
+    def __rshift__(self, other): return binary(OP_bitwise_right_shift, self, other)
+    def __neg__(self): return unary(OP_neg, self)
+    def __pos__(self): return self
+    def __abs__(self): return unary(OP_abs, self)
+    def __invert__(self): return unary(OP_bitwise_not, self)
+    def __eq__(self, other): return binary(OP_eq, self, other)
+    def __ne__(self, other): return binary(OP_ne, self, other)
+    def __lt__(self, other): return binary(OP_lt, self, other)
+    def __le__(self, other): return binary(OP_le, self, other)
+    def __gt__(self, other): return binary(OP_gt, self, other)
+    def __ge__(self, other): return binary(OP_ge, self, other)
+    def __iadd__(self, other): return inplace(OP_add, self, other)
+    def __isub__(self, other): return inplace(OP_sub, self, other)
+    def __imul__(self, other): return inplace(OP_mul, self, other)
+    def __itruediv__(self, other): return inplace(OP_div, self, other)
+    def __ipow__(self, other): return inplace(OP_pow, self, other)
+    def __ifloordiv__(self, other): return inplace(OP_floor_divide, self, other)
+    def __imod__(self, other): return inplace(OP_remainder, self, other)
+    def __iand__(self, other): return inplace(OP_bitwise_and, self, other)
+    def __ior__(self, other): return inplace(OP_bitwise_or, self, other)
+    def __ixor__(self, other): return inplace(OP_bitwise_xor, self, other)
+
+
+cdef frozenset _READ_ONLY = frozenset((
+    "shape", "ndim", "dtype", "device", "is_leaf", "grad_fn", "nbytes", "itemsize", "_version", "_base"))
+
+
+cdef class BufferLayout:
+    """Sizes and strides in bytes that a buffer view needs for as long as it lives."""
+    cdef Py_ssize_t arrays[2 * MAX_RANK]
+    cdef bytes format
+
+    def __cinit__(self, shape, strides, format):
+        cdef int i, n = len(shape)
+        for i in range(n):
+            self.arrays[i] = shape[i]
+            self.arrays[MAX_RANK + i] = strides[i]
+        self.format = format
+
+    cdef fill(self, Py_buffer* view, Tensor t, int flags):
+        view.buf, view.len, view.itemsize = t.first, t.numel_ * _ITEMSIZE[t.code], _ITEMSIZE[t.code]
+        view.format, view.ndim, view.readonly = <char*>self.format, t.ndim_, 0
+        view.shape, view.strides = self.arrays, self.arrays + MAX_RANK
+        view.suboffsets, view.internal = NULL, NULL
+        view.obj = (self, t)
+
+
+cdef dict extra_of(Tensor t):
+    """The attribute dict; from now on the garbage collector follows the tensor."""
+    if t.extra is None:
+        t.extra = {}
+        if not PyObject_GC_IsTracked(t):
+            PyObject_GC_Track(<void*>t)
+    return <dict>t.extra
+
+
+# ------------------------------------------------------------------------------ making records
+cdef inline int set_rank(Tensor t, int ndim) except -1:
+    if t.dims != NULL and t.dims != t.inline_dims:
+        free(t.dims)
+    t.ndim_ = ndim
+    t.dims = t.inline_dims
+    if ndim > INLINE_RANK:
+        if ndim > MAX_RANK:
+            raise ValueError(f"tensors have at most {MAX_RANK} dimensions, got {ndim}")
+        t.dims = <int64_t*>malloc(2 * ndim * sizeof(int64_t))
+    return 0
+
+
+cdef inline Tensor blank(int code, int ndim):
+    """A record without memory, its sizes still to be filled in."""
+    cdef Tensor t = Tensor.__new__(Tensor)
+    PyObject_GC_UnTrack(<void*>t)
+    t.code = code
+    t.dims = NULL
+    set_rank(t, ndim)
+    return t
+
+
+cdef inline void share(Tensor out, Tensor t):
+    out.code = t.code
+    out.storage, out.first = t.storage, t.first
+    out.dims = NULL
+    set_rank(out, t.ndim_)
+    memcpy(out.dims, t.dims, 2 * t.ndim_ * sizeof(int64_t))
+    out.numel_, out.contiguous_ = t.numel_, t.contiguous_
+
+
+cdef inline Tensor alias_of(Tensor t):
+    cdef Tensor out = Tensor.__new__(Tensor)
+    PyObject_GC_UnTrack(<void*>out)
+    share(out, t)
+    return out
+
+
+cdef inline Tensor shape_record(Tensor t):
+    """Sizes and dtype of `t` without its memory: what a derivative saves of an operand whose values it does not read."""
+    cdef Tensor out = alias_of(t)
+    out.storage, out.first = None, NULL
+    return out
+
+
+cdef inline void row_major(Tensor t):
+    """Strides from sizes; the record is contiguous."""
+    cdef int d
+    cdef int64_t n = 1
+    for d in range(t.ndim_ - 1, -1, -1):
+        t.dims[t.ndim_ + d] = n
+        n *= t.dims[d] if t.dims[d] else 1
+    n = 1
+    for d in range(t.ndim_):
+        n *= t.dims[d]
+    t.numel_, t.contiguous_ = n, True
+
+
+cdef void examine(Tensor t):
+    """Work out numel and contiguity from sizes and strides."""
+    cdef int d
+    cdef int64_t n = 1, want = 1
+    cdef bint dense = True
+    for d in range(t.ndim_ - 1, -1, -1):
+        if t.dims[d] != 1 and t.dims[t.ndim_ + d] != want:
+            dense = False
+        want *= t.dims[d]
+        n *= t.dims[d]
+    t.numel_, t.contiguous_ = n, dense or n == 0
+
+
+cdef inline Tensor new_like_shape(int code, int ndim, int64_t* sizes):
+    cdef Tensor t = blank(code, ndim)
+    memcpy(t.dims, sizes, ndim * sizeof(int64_t))
+    row_major(t)
+    t.storage = new_storage(t.numel_ * _ITEMSIZE[code])
+    t.first = t.storage.ptr
+    return t
+
+
+cdef Tensor make_view(Tensor t, int ndim, int64_t* sizes, int64_t* strides, int64_t offset):
+    cdef Tensor out = blank(t.code, ndim)
+    memcpy(out.dims, sizes, ndim * sizeof(int64_t))
+    memcpy(out.dims + ndim, strides, ndim * sizeof(int64_t))
+    examine(out)
+    out.storage = t.storage
+    if t.first != NULL:
+        out.first = t.first + offset * _ITEMSIZE[t.code]
+    out.base = t if t.base is None else t.base
+    return out
+
+
+def empty_strided(shape, strides, dtype):
+    """Uninitialised memory with these sizes and strides (None: row-major)."""
+    cdef Tensor t = blank(_CODES[dtype], len(shape))
+    cdef int d
+    cdef int64_t last = 0
+    for d in range(t.ndim_):
+        t.dims[d] = shape[d]
+        if t.dims[d] < 0:
+            raise RuntimeError(f"Trying to create tensor with negative dimension {t.dims[d]}: {list(shape)}")
+    if strides is None:
+        row_major(t)
+        last = t.numel_
+    else:
+        for d in range(t.ndim_):
+            t.dims[t.ndim_ + d] = strides[d]
+            last += (t.dims[d] - 1) * t.dims[t.ndim_ + d]
+        examine(t)
+        last = last + 1 if t.numel_ else 0
+    t.storage = new_storage(last * _ITEMSIZE[t.code])
+    t.first = t.storage.ptr
+    return t
+
+
+def view_of(Tensor t, shape, strides, int64_t offset):
+    """Another window on t's memory: `offset` in elements from t's first one. No bounds are checked."""
+    cdef int64_t sizes[MAX_RANK]
+    cdef int64_t steps[MAX_RANK]
+    cdef int d, n = len(shape)
+    if n > MAX_RANK:
+        raise ValueError(f"tensors have at most {MAX_RANK} dimensions, got {n}")
+    for d in range(n):
+        sizes[d], steps[d] = shape[d], strides[d]
+    return make_view(t, n, sizes, steps, offset)
+
+
+def from_memory(size_t address, size_t nbytes, owner, shape, strides, int64_t offset, dtype):
+    """A tensor over memory that `owner` keeps alive."""
+    cdef Storage s = Storage.__new__(Storage)
+    s.ptr, s.nbytes, s.got, s.owner = <char*>address, nbytes, 0, owner
+    cdef Tensor t = blank(_CODES[dtype], len(shape))
+    cdef int d
+    for d in range(t.ndim_):
+        t.dims[d], t.dims[t.ndim_ + d] = shape[d], strides[d]
+    examine(t)
+    t.storage = s
+    t.first = s.ptr + offset * _ITEMSIZE[t.code]
+    return t
+
+
+def shape_only(shape, dtype):
+    """A record with sizes but no memory (device meta)."""
+    cdef Tensor t = blank(_CODES[dtype], len(shape))
+    cdef int d
+    for d in range(t.ndim_):
+        t.dims[d] = shape[d]
+    row_major(t)
+    return t
+
+
+cdef inline size_of(Tensor t):
+    cdef int d
+    cdef object v
+    cdef tuple out = PyTuple_New(t.ndim_)
+    for d in range(t.ndim_):
+        v = t.dims[d]
+        Py_INCREF(v)
+        PyTuple_SET_ITEM(out, d, v)
+    return tuple.__new__(Size, out)
+
+
+cdef inline bint same_shape(Tensor a, Tensor b):
+    return a.ndim_ == b.ndim_ and memcmp(a.dims, b.dims, a.ndim_ * sizeof(int64_t)) == 0
+
+
+cdef int axis_of(Tensor t, dim) except -1:
+    cdef Py_ssize_t d = dim
+    cdef int n = t.ndim_ if t.ndim_ else 1
+    if d < -n or d >= n or t.ndim_ == 0:
+        raise IndexError(f"Dimension out of range (expected to be in range of [{-n}, {n - 1}], but got {d})")
+    return d + t.ndim_ if d < 0 else d
+
+
+cdef object read_item(Tensor t):
+    """The Python number at t's first element."""
+    cdef int c = t.code
+    if c == 8: return <double>(<float*>t.first)[0]
+    if c == 9: return (<double*>t.first)[0]
+    if c == 5: return (<int64_t*>t.first)[0]
+    if c == 0: return (<uint8_t*>t.first)[0] != 0
+    if c == 4: return (<int32_t*>t.first)[0]
+    if c == 1: return (<uint8_t*>t.first)[0]
+    if c == 2: return (<int8_t*>t.first)[0]
+    if c == 3: return (<int16_t*>t.first)[0]
+    return _HOOKS["read_item"](t)

@@ -1,0 +1,67 @@
+"""How a thin module of the facade gets its names: on demand, from the module of the house that has them.
+
+    __getattr__, __dir__ = _mirror.mirror(__name__, "flambeau.optim")
+
+A name that neither the sources nor the facade's own submodules have raises UnsupportedError, which names the
+nearest one that exists. Modules are not handed out by their name in the house: `flambeau.data` is
+`torch.utils.data`.
+"""
+
+import importlib
+import importlib.util
+import sys
+import types
+
+_FACADE = "flambeau.torch"
+
+
+class UnsupportedError(AttributeError, NotImplementedError):
+    """A name of PyTorch's that Flambeau does not have; `hasattr` and `getattr`'s default work as usual."""
+
+
+def mirror(module, *sources):
+    """(`__getattr__`, `__dir__`) for the facade's module called `module`; `sources` are names of modules."""
+
+    def find(name):
+        if name == "__all__":
+            return [known for known in names() if not known.startswith("_")]
+        if name.startswith("__"):
+            raise AttributeError(f"module {module!r} has no attribute {name!r}")
+        if has_submodule(module, name):
+            return importlib.import_module(f"{module}.{name}")
+        for source in sources:
+            if is_public(importlib.import_module(source), name):
+                value = getattr(importlib.import_module(source), name)
+                setattr(sys.modules[module], name, value)       # the next access is a plain one
+                return value
+        raise UnsupportedError(unsupported(module, name, names()))
+
+    def names():
+        found = {name for name in vars(sys.modules[module]) if not name.startswith("_")}
+        for source in map(importlib.import_module, sources):
+            found.update(name for name in dir(source) if is_public(source, name))
+        return sorted(found)
+
+    return find, names
+
+
+def is_public(source, name):
+    """True if the module `source` has `name` and it is nothing private and no module."""
+    return (not name.startswith("_") and hasattr(source, name)
+            and not isinstance(getattr(source, name), types.ModuleType))
+
+
+def has_submodule(module, name):
+    """True if the facade has a file for `module`.`name`."""
+    is_package = hasattr(sys.modules[module], "__path__")
+    return is_package and importlib.util.find_spec(f"{module}.{name}") is not None
+
+
+def unsupported(module, name, known):
+    """The message for `name`, which is not among `known`."""
+    import difflib
+
+    path = "torch" + module[len(_FACADE):]
+    near = difflib.get_close_matches(name, known, n=1)
+    hint = f"the nearest name that is supported: {path}.{near[0]}" if near else f"dir({path}) lists what is"
+    return f"[{path}] {path}.{name} is not supported by Flambeau (yet)\n  hint: {hint}"

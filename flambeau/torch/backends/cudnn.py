@@ -1,0 +1,14 @@
+"""torch.backends.cudnn: not there; the switches that scripts set are kept and change nothing."""
+
+enabled = False
+deterministic = True
+benchmark = False
+
+
+def is_available():
+    """False."""
+    return False
+
+
+def version():
+    """None."""

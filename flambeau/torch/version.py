@@ -1,0 +1,5 @@
+"""torch.version"""
+
+from flambeau.torch import __version__
+
+cuda = hip = None

@@ -1,0 +1,1 @@
+"""The vocabulary of tensors: element types, sizes, shapes, layouts, devices."""
