@@ -78,7 +78,8 @@ def conv2d_forward(spec, name="conv2d", epilogue=None, target=None):
         b.store("output", I.add(I.mul(plane, sizes.out_plane), n), b.cast(value, spec.dtype), mask)
 
     return gemm_kernel(name, (*buffers, _buffer("output", spec, "w")), PARAMS, load_a, window.load, store,
-                       spec.accumulator, sizes=(sizes.images, sizes.group_outputs, sizes.out_plane, sizes.patch),
+                       spec.accumulator,
+                       sizes=(sizes.images, sizes.group_outputs, sizes.out_plane, sizes.patch),
                        vector_a="masked", vector_b="masked", prepare_b=window.prepare, target=target)
 
 
@@ -102,10 +103,11 @@ def conv2d_backward_data(spec, name="conv2d_backward_data", target=None):
         plane = I.add(I.mul(batch, sizes.group_inputs), m)
         b.store("grad_input", I.add(I.mul(plane, sizes.plane), n), b.cast(value, spec.dtype), mask)
 
-    return gemm_kernel(name, (_buffer("grad_output", spec), _buffer("weight", spec), _buffer("grad_input", spec, "w")),
-                       PARAMS, load_a, window.load, store, spec.accumulator,
-                       sizes=(sizes.images, sizes.group_inputs, sizes.plane, I.mul(sizes.group_outputs, spec.taps)),
-                       unit_a="m", vector_a="masked", vector_b="masked", prepare_b=window.prepare, target=target)
+    buffers = _buffer("grad_output", spec), _buffer("weight", spec), _buffer("grad_input", spec, "w")
+    depth = I.mul(sizes.group_outputs, spec.taps)
+    return gemm_kernel(name, buffers, PARAMS, load_a, window.load, store, spec.accumulator,
+                       sizes=(sizes.images, sizes.group_inputs, sizes.plane, depth), unit_a="m",
+                       vector_a="masked", vector_b="masked", prepare_b=window.prepare, target=target)
 
 
 def conv2d_backward_weight(spec, name="conv2d_backward_weight", target=None):
@@ -131,7 +133,8 @@ def conv2d_backward_weight(spec, name="conv2d_backward_weight", target=None):
     buffers = _buffer("input", spec), _buffer("grad_output", spec), _buffer("grad_weight", spec, "w")
     return gemm_kernel(name, buffers, PARAMS, load_a, window.load, store, spec.accumulator,
                        sizes=(spec.groups, sizes.group_outputs, sizes.patch, I.mul(sizes.n, sizes.out_plane)),
-                       unit_a="m", vector_a="masked", vector_b="masked", prepare_b=window.prepare, target=target)
+                       unit_a="m",
+                       vector_a="masked", vector_b="masked", prepare_b=window.prepare, target=target)
 
 
 def conv2d_work(spec, kind, N, C, H, W, K, OH, OW, target=None):

@@ -121,5 +121,6 @@ def _scatter_add(name, dtype, index_dtype, place):
             old = b.cast(b.load("out", target, dtype), wide)
             new = b.cast(b.load("source", places.of_elements(o, c, i), dtype), wide)
             b.store("out", target, b.cast(b.add(old, new), dtype))
-    buffers = (L.Buffer("out", dtype, "rw"), L.Buffer("index", index_dtype, "r"), L.Buffer("source", dtype, "r"))
+    buffers = (L.Buffer("out", dtype, "rw"), L.Buffer("index", index_dtype, "r"),
+               L.Buffer("source", dtype, "r"))
     return L.Kernel(name, buffers, PARAMS, I.mul(I.index("outer"), blocks), b.body())

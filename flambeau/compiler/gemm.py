@@ -52,12 +52,13 @@ class Blocking:
 def blocking(dtype, target=None):
     """The Blocking for accumulators of `dtype`: two vectors wide, as high as the registers allow."""
     vector_bytes = (target or targets.current()).vector_bytes
-    rows, few_rows, least, most = {64: (8, 4, 32, 128), 32: (6, 3, 30, 120), 16: (4, 2, 32, 128)}[vector_bytes]
-    return Blocking(vector_bytes // dtype.itemsize, rows, few_rows, 2, least, most, 128)
+    rows, few_rows, least_rows, tile_rows = {
+        64: (8, 4, 32, 128), 32: (6, 3, 30, 120), 16: (4, 2, 32, 128)}[vector_bytes]
+    return Blocking(vector_bytes // dtype.itemsize, rows, few_rows, 2, least_rows, tile_rows, 128)
 
 
-def gemm_kernel(name, buffers, params, load_a, load_b, store, dtype=float32, *, sizes=None, unit_a="k", unit_b="n",
-                vector_a=False, vector_b=False, prepare_b=None, target=None, notes=()):
+def gemm_kernel(name, buffers, params, load_a, load_b, store, dtype=float32, *, sizes=None, unit_a="k",
+                unit_b="n", vector_a=False, vector_b=False, prepare_b=None, target=None, notes=()):
     """The kernel of a batched matrix product, accumulated in `dtype` (float32, float64 or an integer).
 
     buffers, params: the kernel's, in the order of its arguments. params has batch, M, N and K, unless `sizes`
@@ -76,8 +77,9 @@ def gemm_kernel(name, buffers, params, load_a, load_b, store, dtype=float32, *, 
 
     One step of the extent is a tile; `gemm_work` estimates it.
     """
-    template = gemm_template(dtype, name, params=params, sizes=sizes, unit_a=unit_a, unit_b=unit_b, vector_a=vector_a,
-                             vector_b=vector_b, prepare=prepare_b is not None, target=target)
+    template = gemm_template(dtype, name, params=params, sizes=sizes, unit_a=unit_a, unit_b=unit_b,
+                             vector_a=vector_a, vector_b=vector_b, prepare=prepare_b is not None,
+                             target=target)
 
     def fill_b(b, batch, k, n, column, lanes):
         return load_b(b, batch, k, n, lanes) if prepare_b is None else load_b(b, batch, k, n, lanes, column)
@@ -93,13 +95,72 @@ def gemm_kernel(name, buffers, params, load_a, load_b, store, dtype=float32, *, 
     return splice.fill(template, {"A": load_a, "B": fill_b}, stores, buffers=buffers, notes=notes)
 
 
-def gemm_template(dtype=float32, name="gemm", *, params=SIZES, sizes=None, unit_a="k", unit_b="n", vector_a=False,
-                  vector_b=False, prepare=False, target=None):
+def gemm_template(dtype=float32, name="gemm", *, params=SIZES, sizes=None, unit_a="k", unit_b="n",
+                  vector_a=False, vector_b=False, prepare=False, target=None):
     """The product with its splices unfilled: loads A(batch, m, k) and B(batch, k, n, column), stores
     C(batch, m, n, value, mask) and, if asked for, prepare(batch, n). Arguments as of `gemm_kernel`."""
     sizes = tuple(map(L.as_index, sizes)) if sizes else tuple(map(I.index, SIZES))
     writer = _Template(dtype, sizes, blocking(dtype, target), unit_a, unit_b, vector_a, vector_b, prepare)
     return L.Kernel(name, (), tuple(params), _extent(sizes, writer.plan), writer.body())
+
+
+MATMUL_PARAMS = (*SIZES, "a_batch", "a_step", "b_batch", "b_step")
+
+
+def matmul_kernel(dtype, name="matmul", transpose_a=False, transpose_b=False, bias=False, vector="masked",
+                  target=None):
+    """C = A @ B (+ bias): the filling of the template for matrices as they are.
+
+    Buffers: A, B, bias (N,) if `bias`, C (batch, M, N) contiguous; all of `dtype`, half precision accumulated
+    in float32. Params: MATMUL_PARAMS. transpose_a: A is stored as (K, M) instead of (M, K); transpose_b: B as
+    (N, K) instead of (K, N). The last stored index is consecutive, the one before goes in steps of a_step,
+    b_step elements and the matrices in steps of a_batch, b_batch (0: the same matrix for all). vector: as of
+    `gemm_kernel`.
+    """
+    m, n, k = map(I.index, SIZES[1:])
+    wide = float32 if dtype.kind == "f" and dtype.itemsize == 2 else dtype
+    guard_a = guard_b = None
+    if vector == "masked":
+        guard_a, guard_b = ("row", m) if transpose_a else ("column", k), ("column", n)
+
+    def load(buffer, transposed, guard):
+        step = I.index(f"{buffer.lower()}_step")
+        return matrix_load(L.Buffer(buffer, dtype, "r"), I.index(f"{buffer.lower()}_batch"),
+                           (1, step) if transposed else (step, 1), guard, wide)
+
+    def store(b, batch, row, column, value, lanes, mask):
+        if bias:
+            other = None if mask is None else b.const(_zero(dtype), dtype, lanes)
+            value = b.add(value, b.cast(b.load("bias", column, dtype, lanes, mask, other), wide))
+        b.store("C", I.add(I.mul(I.add(I.mul(batch, m), row), n), column), b.cast(value, dtype), mask)
+
+    names = ("A", "B", "bias") if bias else ("A", "B")
+    buffers = (*(L.Buffer(buffer, dtype, "r") for buffer in names), L.Buffer("C", dtype, "w"))
+    loads = load("A", transpose_a, guard_a), load("B", transpose_b, guard_b)
+    return gemm_kernel(name, buffers, MATMUL_PARAMS, *loads, store, wide,
+                       unit_a="m" if transpose_a else "k", unit_b="k" if transpose_b else "n",
+                       vector_a=vector, vector_b=vector, target=target)
+
+
+def matrix_load(buffer, batch_stride, strides, guard=None, dtype=None):
+    """A filling for A or B: buffer[batch * batch_stride + row * strides[0] + column * strides[1]], as
+    `dtype`.
+
+    guard: where given, ('row' or 'column', its size): vectors along it touch no memory beyond that size.
+    """
+    def load(b, batch, row, column, lanes):
+        address = I.add(I.mul(batch, batch_stride), I.mul(row, strides[0]), I.mul(column, strides[1]))
+        mask = other = None
+        if lanes > 1 and guard:
+            axis, size = guard
+            mask = I.lanes_below(I.sub(size, row if axis == "row" else column), lanes)
+            other = b.const(_zero(buffer.dtype), buffer.dtype, lanes)
+        return b.cast(b.load(buffer.name, address, buffer.dtype, lanes, mask, other), dtype or buffer.dtype)
+    return load
+
+
+def _zero(dtype):
+    return 0.0 if dtype.kind == "f" else 0
 
 
 def gemm_work(batch, M, N, K, dtype=float32, target=None):
@@ -125,7 +186,8 @@ def _tile_rows(sizes, plan):
 
 
 def _extent(sizes, plan):
-    return I.mul(sizes[0], I.ceil_div(sizes[2], plan.tile_columns), I.ceil_div(sizes[1], _tile_rows(sizes, plan)))
+    m_tiles = I.ceil_div(sizes[1], _tile_rows(sizes, plan))
+    return I.mul(sizes[0], I.ceil_div(sizes[2], plan.tile_columns), m_tiles)
 
 
 class _Template:
@@ -134,7 +196,7 @@ class _Template:
     def __init__(self, dtype, sizes, plan, unit_a, unit_b, vector_a, vector_b, prepare):
         self.dtype, self.sizes, self.plan, self.prepare = dtype, sizes, plan, prepare
         self.unit_a, self.unit_b, self.vector_a, self.vector_b = unit_a, unit_b, vector_a, vector_b
-        self.zero = 0.0 if dtype.kind == "f" else 0
+        self.zero = _zero(dtype)
         # packed A: rows of consecutive k's, or for each panel of rows the k's of consecutive m's
         self.row_stride, self.depth_stride = (DEPTH + _PAD, 1) if unit_a == "k" else (1, plan.rows)
         self.panel_size = plan.rows * (DEPTH + _PAD)
@@ -329,21 +391,3 @@ class _Template:
                 hand_over(i, j, I.all_lanes(plan.lanes))
             with b.branch(L.apply("lt", whole, self.columns)):
                 hand_over(i, whole, I.lanes_below(I.sub(self.columns, whole), plan.lanes))
-
-
-def matrix_load(buffer, base, row_stride, column_stride, masked_by=None):
-    """A filling for A or B: buffer[base(batch) + row * row_stride + column * column_stride].
-
-    base: function of the batch index; strides: ints or index expressions. masked_by: where given, the index
-    of the row or column ('row', 'column') and its size, beyond which vector loads touch no memory. The buffer
-    is a Buffer; half precision is widened to the splice's dtype by the caller.
-    """
-    def load(b, batch, row, column, lanes):
-        address = I.add(base(batch), I.mul(row, row_stride), I.mul(column, column_stride))
-        mask = other = None
-        if lanes > 1 and masked_by:
-            axis, size = masked_by
-            mask = I.lanes_below(I.sub(size, row if axis == "row" else column), lanes)
-            other = b.const(0.0 if buffer.dtype.kind == "f" else 0, buffer.dtype, lanes)
-        return b.load(buffer.name, address, buffer.dtype, lanes, mask, other)
-    return load

@@ -18,10 +18,10 @@ def erf(x):
     single = x.dtype is float32
     edge, end = (1.125, 3.93) if single else (1.25, 5.94)
     near_terms, far_terms = (P.ERF_32, P.ERF_FAR_32) if single else (P.ERF_64, P.ERF_FAR_64)
-    a = at_most(abs(x), end)
+    a = abs(x)
     near = a < edge
     terms = [select(near, x.constant(c), d) for c, d in zip(near_terms, far_terms)]
-    p = polynomial(select(near, a * a, a), terms)
+    p = polynomial(select(near, x * x, at_most(a, end)), terms)
     square = p * p
     fourth = square * square
     return copysign(select(near, fma(a, p, a), fma(-fourth, fourth, 1)), x)

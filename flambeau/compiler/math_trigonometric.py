@@ -10,7 +10,7 @@ computed in float64.
 from flambeau.compiler import math_coefficients as P
 from flambeau.compiler.math_values import (
     PI, Value, any_lane, copysign, fma, function, polynomial, parts, select, sqrt, through_float64)
-from flambeau.types.dtype import float32, float64, int64
+from flambeau.types.dtype import float32, float64, int64, uint64
 
 # 1/pi as a binary fraction: 41 zero bits (weights 2^40 to 2^0), then the bits of weights 2^-1 to 2^-1175.
 _INVERSE_PI = int(
@@ -23,11 +23,11 @@ HALF_PI = "1.5707963267948966192313216916397514420985846996875529104874722961539
 
 
 # ------------------------------------------------------------------------------- reduction of huge arguments
-def pick_words(place, count):
-    """Words place .. place + 3 of 1/pi, each lane its own, by one round of selects for each bit of `place`.
+def pick_words(place, count, wanted):
+    """Words place .. place + wanted - 1 of 1/pi, each lane its own: a round of selects a bit of `place`.
 
     place < count, a power of 2; place is uint64."""
-    words = [place.constant(w) for w in _WORDS[:count + 3]]
+    words = [place.constant(w) for w in _WORDS[:count - 1 + wanted]]
     step = count // 2
     while step:
         chosen = (place & step) != 0
@@ -36,18 +36,29 @@ def pick_words(place, count):
     return words
 
 
-def window_of_inverse_pi(shift, count):
-    """192 bits of 1/pi from bit `shift` on, as six 32-bit digits in uint64, lowest first."""
-    words = pick_words(shift >> 6, count)
+def window_of_inverse_pi(shift, count, size):
+    """64 * size bits of 1/pi from bit `shift` on, as 32-bit digits in uint64, lowest first."""
+    words = pick_words(shift >> 6, count, size + 1)
     inner = shift & 63
     digits = []
-    for high, low in ((2, 3), (1, 2), (0, 1)):
-        word = (words[high] << inner) | (words[low] >> (64 - inner))
+    for i in reversed(range(size)):
+        word = (words[i] << inner) | (words[i + 1] >> (64 - inner))
         digits += [word & _LOW_WORD, word >> 32]
     return digits
 
 
-def multiply_window(mantissa, digits):
+def multiply_narrow(mantissa, digits):
+    """The highest 96 of the lowest 128 bits of mantissa * window, as two uint64 (high, low): 4 digits, and a
+    mantissa below 2^24, so that no sum overflows."""
+    column = mantissa * digits[0]
+    columns = []
+    for digit in digits[1:]:
+        column = mantissa * digit + (column >> 32)
+        columns.append(column)
+    return (columns[2] << 32) | (columns[1] & _LOW_WORD), columns[0] << 32
+
+
+def multiply_wide(mantissa, digits):
     """The highest 128 of the lowest 192 bits of mantissa * window, as two uint64 (high, low).
 
     Products of 32-bit digits are split, so that no column overflows. What column 0 and the low halves of
@@ -66,24 +77,27 @@ def multiply_window(mantissa, digits):
 
 
 def remainder_of_huge(a, count):
-    """(r, n) for float64 a of 2^16 <= a < 2^1024: a = n pi/2 + r with n modulo 4, as uint64.
+    """(r, n) for 2^16 <= a < infinity: a = n pi/2 + r with n modulo 4, as uint64; r is float64.
 
-    count: words to choose from, 16 for the whole range of float64, 2 for that of float32."""
-    bits = a.bits()
-    mantissa = ((bits & (2 ** 52 - 1)) | 2 ** 52).unsigned()
-    shift = ((bits >> 52) - (1075 - 40)).unsigned()
-    high, low = multiply_window(mantissa, window_of_inverse_pi(shift, count))     # in 2^-62 of pi/2
-    turned = high + 2 ** 61
-    fraction = (turned & (2 ** 62 - 1)).apply("bitcast", dtype=int64) - 2 ** 61
-    tail = (low >> 1).apply("bitcast", dtype=int64).cast(float64) * 2.0 ** -63
-    units = fraction.cast(float64) + tail
+    count: words of 1/pi to choose from, 4 for float32, 16 for float64 (2 for float64 values below 2^128)."""
+    form, bits = a.format, a.bits()
+    mantissa = ((bits & ((1 << form.digits) - 1)) | (1 << form.digits)).cast(uint64)
+    shift = ((bits >> form.digits) - (form.bias + form.digits - 40)).cast(uint64)
+    if a.dtype is float32:
+        high, low = multiply_narrow(mantissa, window_of_inverse_pi(shift, count, 2))
+    else:
+        high, low = multiply_wide(mantissa, window_of_inverse_pi(shift, count, 3))
+    turned = high + 2 ** 61                                             # in 2^-62 of pi/2
+    fraction = (turned & (2 ** 62 - 1)).cast(int64) - 2 ** 61
+    units = fraction.cast(float64) + (low >> 1).cast(int64).cast(float64) * 2.0 ** -63
     unit, unit_low = (part * 2.0 ** -63 for part in parts(PI, float64, 2))
     product = units * unit
     return product + fma(units, unit_low, fma(units, unit, -product)), turned >> 62
 
 
-def quarter_turns(a, count=16):
+def quarter_turns(a, count=None):
     """(r, n) for a >= 0: a = n pi/2 + r with |r| <= pi/4 and n (an integer of a's size) right modulo 4."""
+    count = count or (4 if a.dtype is float32 else 16)
     shifter = a.format.shifter
     t = fma(a, 2 / float(PI), shifter)
     r, n = take_multiples(a, t - shifter, HALF_PI), t.bits()
@@ -91,7 +105,7 @@ def quarter_turns(a, count=16):
     huge = (a >= limit) & (a < float("inf"))
     result, turns = Value(b, b.declare(r.e)), Value(b, b.declare(n.e))
     with b.branch(any_lane(huge).e):
-        exact, exact_turns = remainder_of_huge(select(huge, a, limit).cast(float64), count)
+        exact, exact_turns = remainder_of_huge(select(huge, a, limit), count)
         b.assign(result.e, select(huge, exact.cast(r.dtype), r).e)
         b.assign(turns.e, select(huge, exact_turns.cast(n.dtype), n).e)
     return result, turns
@@ -132,7 +146,7 @@ def sign_bit(x):
 @function
 def sin(x):
     """Sine, in radians."""
-    r, n = quarter_turns(abs(x), 2 if x.dtype is float32 else 16)
+    r, n = quarter_turns(abs(x))
     sine, cosine = sine_and_cosine(r)
     return flip_sign(negate_if_bit_1(select((n & 1) != 0, cosine, sine), n), sign_bit(x))
 
@@ -140,7 +154,7 @@ def sin(x):
 @function
 def cos(x):
     """Cosine, in radians."""
-    r, n = quarter_turns(abs(x), 2 if x.dtype is float32 else 16)
+    r, n = quarter_turns(abs(x))
     sine, cosine = sine_and_cosine(r)
     return negate_if_bit_1(select((n & 1) != 0, sine, cosine), n + 1)
 

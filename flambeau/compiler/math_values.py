@@ -8,7 +8,7 @@ import struct
 from dataclasses import dataclass
 from fractions import Fraction
 
-from flambeau.types.dtype import float32, float64, int32, int64, uint64
+from flambeau.types.dtype import float32, float64, int32, int64
 
 
 @dataclass(frozen=True)
@@ -141,10 +141,6 @@ class Value:
         """Integer bits as a floating value."""
         return self.apply("bitcast", dtype=dtype)
 
-    def unsigned(self):
-        """int64 as uint64, so that shifts to the right bring in zeros."""
-        return self.apply("bitcast", dtype=uint64)
-
 
 def fma(a, b, c):
     """a * b + c, rounded once."""
@@ -177,7 +173,7 @@ def copysign(magnitude, sign):
 
 
 def polynomial(x, coefficients):
-    """The polynomial with `coefficients` (numbers or Values), lowest power first: one fma each after the first.
+    """The polynomial with `coefficients` (numbers or Values), lowest power first: one fma for all but one.
 
     Long ones are split into even and odd powers, down to SHORT coefficients a chain: the processor waits for
     chains of dependent operations, not for their number."""
@@ -190,7 +186,7 @@ def polynomial(x, coefficients):
     return result
 
 
-SHORT = 8
+SHORT = 6
 
 
 def any_lane(condition):

@@ -5,7 +5,7 @@ from flambeau.compiler.fuse import Fusion, RowGroup, identity_map
 from flambeau.compiler.index import Access, Applied, Collector, Iota, Number, Reduced, Unfusable, row_map
 from flambeau.compiler.pointwise import CODES, HEAVY, HEAVY_GRAIN, LIGHT_GRAIN, is_pointwise, kernel_name, lower_pointwise
 from flambeau.compiler.pointwise import pointwise
-from flambeau.compiler.recipe import Located, Recipe
+from flambeau.compiler.recipe import FLOORDIV, MAX, WORK, Located, Recipe
 from flambeau.compiler.rows import BLOCK, Axis, Output, RowKernel, coalesce
 from flambeau.ir.graph import Graph, Literal, Node, Value
 from flambeau.ops.spec import REGISTRY
@@ -44,6 +44,12 @@ class Planner:
             located = self._constant(value) if isinstance(value, Literal) else self.locate(value)
             outputs.append(located)
         return self.recipe.finish(outputs)
+
+    def fill(self, located, value):
+        """Set memory to a number."""
+        number = Number(value, located.dtype)
+        output = Output(number, Access(located, identity_map(len(located.shape))), True)
+        self._nest("fill", [], [output], [], shape=located.shape)
 
     def _constant(self, literal):
         """Memory for an output that is a plain number."""
@@ -260,9 +266,18 @@ class Planner:
         address = pipeline.build_kernel(kernel)
         self.recipe.nest(address, operands, params, extent, work)
 
-    def launch_kernel(self, kernel, operands, params, extent, work):
-        """For templates: build a Loops kernel and add its launch."""
-        self.recipe.nest(pipeline.build_kernel(kernel), operands, params, extent, work)
+    def launch_template(self, kernel, operands, params, work):
+        """For templates: add the launch of a kernel whose extent is an expression over its params.
+
+        `params`: name -> size; `work`: scalar operations in all, from which the grain follows.
+        """
+        recipe = self.recipe
+        registers = {name: recipe.register(size) for name, size in params.items()}
+        extent = recipe.expression(kernel.extent, registers)
+        step = recipe.compute(FLOORDIV, recipe.register(work), recipe.compute(MAX, extent, recipe.register(1)))
+        grain = recipe.compute(FLOORDIV, recipe.register(4 * WORK), recipe.compute(MAX, step, recipe.register(1)))
+        recipe.launch(pipeline.build_kernel(kernel), operands, [registers[p] for p in kernel.params], extent,
+                      recipe.compute(MAX, grain, recipe.register(1)))
 
     def _name(self, what):
         if isinstance(what, RowGroup):

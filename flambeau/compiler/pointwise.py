@@ -57,7 +57,7 @@ def broadcast_of(values):
 def lower_pointwise(graph, strides):
     """Loops for one class of strides an operand (outputs first): 0 zero, 1 unit, 2 any."""
     operands = [*graph.outputs, *graph.inputs]
-    names = [f"out{i}" for i in range(len(graph.outputs))] + [v.name for v in graph.inputs]
+    names = [f"result{i}" for i in range(len(graph.outputs))] + [v.name for v in graph.inputs]
     buffers = tuple(Buffer(n, v.dtype, "w" if i < len(graph.outputs) else "r")
                     for i, (n, v) in enumerate(zip(names, operands)))
     params = tuple(f"stride_{n}" for n in names)

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from flambeau.ir.loops import Const, Var
 from flambeau.runtime import _core
 from flambeau.types import dtype as dtypes
 from flambeau.types.dim import Dim, symbol, symbols
@@ -9,7 +10,8 @@ from flambeau.types.layout import contiguous_strides
 from flambeau.types.shape import numel
 
 CODES = {d: i for i, d in enumerate(dtypes.ALL)}
-ADD, MUL, SUB, FLOORDIV, MAX, TO_FLOAT = range(6)
+ADD, MUL, SUB, FLOORDIV, MAX, MIN = range(6)
+_OPERATIONS = {"add": ADD, "mul": MUL, "sub": SUB, "idiv": FLOORDIV, "max": MAX, "min": MIN}
 NEST, POINTWISE, HOST = range(3)
 WORK = 32768            # elements of cheap work that are worth a thread
 
@@ -101,6 +103,18 @@ class Recipe:
         self.code.append((operation, target, a, b))
         return target
 
+    def expression(self, expr, env):
+        """The register of a Loops index expression; `env` maps param names to registers."""
+        if isinstance(expr, Const):
+            return self.register(expr.value)
+        if isinstance(expr, Var):
+            return env[expr.name]
+        args = [self.expression(a, env) for a in expr.args]
+        if expr.op == "irem":
+            whole = self.compute(MUL, self.compute(FLOORDIV, *args), args[1])
+            return self.compute(SUB, args[0], whole)
+        return self.compute(_OPERATIONS[expr.op], *args)
+
     # ------------------------------------------------------------------ memory and steps
     def buffer(self, dtype, shape):
         """New row-major memory."""
@@ -116,8 +130,11 @@ class Recipe:
         grain = self.register(1)
         if work is not None:
             grain = self.compute(MAX, self.compute(FLOORDIV, self.register(WORK), self.register(work)), grain)
-        self.steps.append((NEST, address, [self.operand(o) for o in operands],
-                           [self.register(p) for p in params], self.register(extent), grain))
+        self.launch(address, operands, [self.register(p) for p in params], self.register(extent), grain)
+
+    def launch(self, address, operands, params, extent, grain):
+        """The same with everything in registers."""
+        self.steps.append((NEST, address, [self.operand(o) for o in operands], params, extent, grain))
 
     def pointwise(self, plan, operands, shape, strides):
         """Launch an elementwise plan: `strides` one tuple an operand (outputs first)."""

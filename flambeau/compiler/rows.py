@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from flambeau.compiler.elements import convert, emit_node, to_number
 from flambeau.compiler.index import Access, Applied, Iota, Number, Reduced
+from flambeau.compiler.pointwise import HEAVY
 from flambeau.ir import loops as L
 from flambeau.ir.loops import BEGIN, END, Buffer, Builder, Const, Kernel, as_index
 from flambeau.ops.spec import REGISTRY
@@ -44,7 +45,8 @@ class RowKernel:
         self.lanes = WIDE_LANES if wide else LANES
         self.b = Builder()
         self.params, self.buffers, self.index = {}, {}, {}
-        self.results, self.scope = {}, {}
+        self.results, self.row, self.scope, self.depth, self.along = {}, {}, {}, 0, {}
+        self.saved, self.left, self.ready, self.mask = {}, set(), set(), None
 
     # ------------------------------------------------------------------ params and buffers
     def size(self, size):
@@ -67,12 +69,18 @@ class RowKernel:
     # ------------------------------------------------------------------ structure
     def build(self):
         """(kernel, operands, param sizes, extent size, work size)."""
+        if not self.reductions and len(self.axes) > 1:          # walk the last axis in the kernel
+            self.axes = [*self.axes[:-1], Axis(self.axes[-1].size, True)]
         kept = [a for a in range(len(self.axes)) if not self.axes[a].reduced]
         self.last = len(self.axes) - 1
         self.along_row = self.last >= 0 and self.axes[self.last].reduced
         self.blocked = not self.along_row and self.last >= 0
         outer = kept[:-1] if self.blocked else kept
-        if self.blocked:
+        self.mask = None
+        self.saved = kept_in_outputs(self.reductions, self.outputs, self._walked)
+        if not self.axes:
+            self.lanes = 1
+        elif self.blocked:
             self.lanes = max(4, 256 // max(self._itemsizes())) if self.reductions else 16
         extent = 1
         for a in outer:
@@ -84,6 +92,7 @@ class RowKernel:
             self._decode(row, outer)
             for level in range(1 + max((p for _, _, p in self.reductions), default=-1)):
                 self._reduce([(n, e) for n, e, p in self.reductions if p == level])
+                self.ready |= self.left
             self._store([o for o in self.outputs if not o.full])
             self._store_full([o for o in self.outputs if o.full])
         work = 1
@@ -132,6 +141,7 @@ class RowKernel:
             return
         b = self.b
         totals = []
+        self._hoist([e for _, e in pairs])
         for node, _ in pairs:
             operation, attrs = REGISTRY[node.op], dict(node.attrs)
             dtype = operation.types(node.inputs, attrs)[1]
@@ -165,7 +175,7 @@ class RowKernel:
         b.assign(total, b.call(operation.combine, total, self._wide(x)))
 
     def _wide(self, x):
-        return self.b.call("splat", x, dtype=x.dtype, lanes=self.lanes) if x.lanes == 1 else x
+        return self.b.call("splat", x, dtype=x.dtype, lanes=self.lanes) if x.lanes != self.lanes else x
 
     def _finish(self, node, total, count):
         b, operation, attrs = self.b, REGISTRY[node.op], dict(node.attrs)
@@ -200,19 +210,48 @@ class RowKernel:
     def _scoped(self, function):
         """Run with a fresh memo of emitted elements: names bound in a loop are not visible behind it."""
         before, self.scope = self.scope, {}
+        self.depth += 1
         function()
+        self.depth -= 1
         self.scope = before
+
+    def _walked(self, element):
+        """True if the element differs along the axes that are walked within a row."""
+        if id(element) not in self.along:
+            self.along[id(element)] = self._differs(element)
+        return self.along[id(element)]
+
+    def _differs(self, element):
+        if isinstance(element, Applied):
+            return any([self._walked(a) for a in element.args])
+        if isinstance(element, (Access, Iota)):
+            coefficients = element.coefficients if isinstance(element, Iota) else element.coefficients(len(self.axes))[0]
+            return any(coefficients[a] != 0 for a, axis in enumerate(self.axes) if axis.reduced)
+        return False
+
+    def _hoist(self, elements):
+        """Emit, before the loops of a pass, what is the same in all of a row."""
+        seen, pending = set(), list(reversed(elements))
+        while pending:
+            element = pending.pop()
+            if id(element) in seen:
+                continue
+            seen.add(id(element))
+            if not self._walked(element):
+                self.emit(element, self.mask)
+            elif isinstance(element, Applied):
+                pending.extend(reversed(element.args))
 
     # ------------------------------------------------------------------ stores
     def _store(self, outputs):
         """Once a row (or for each lane of a block of rows)."""
-        mask = self.mask if self.blocked else None
         for o in outputs:
-            self._write(o, mask)
+            self._write(o, self.mask)
 
     def _store_full(self, outputs):
         if not outputs:
             return
+        self._hoist([o.element for o in outputs])
         reduced = [a for a in range(len(self.axes)) if self.axes[a].reduced]
 
         def body(mask):
@@ -222,14 +261,17 @@ class RowKernel:
         if self.along_row:
             self._nest(reduced[:-1], lambda: self._lanes_loop(body))
         else:
-            self._nest(reduced, lambda: body(self.mask if self.blocked else None))
+            self._nest(reduced, lambda: body(self.mask))
 
     def _write(self, output, mask):
         b = self.b
         value = convert(b, self.emit(output.element, mask), output.access.located.dtype)
-        name = self.buffer(output.access.located, "w")
-        at, step = self._address(output.access)
-        if not self._in_lanes(output.full):
+        self._put(output.access, value, mask, output.full)
+
+    def _put(self, access, value, mask, full):
+        b, name = self.b, self.buffer(access.located, "w")
+        at, step = self._address(access)
+        if not self._in_lanes(full):
             b.store(name, at, value)
         elif step == 1:
             b.store(name, at, self._wide(value), mask)
@@ -251,18 +293,32 @@ class RowKernel:
         step = coefficients[self.last] if self.last >= 0 and self.last in self.index else 0
         return at, step
 
-    def _spread(self, at, step):
+    def _spread(self, at, step, dtype=int64):
+        """at, at + step, ... in the lanes, in integers of `dtype`."""
         b = self.b
-        lane = b.call("lane", dtype=int64, lanes=self.lanes)
-        wide = b.call("splat", self.size(step), dtype=int64, lanes=self.lanes)
-        return b.add(b.mul(lane, wide), b.call("splat", b.let(at), dtype=int64, lanes=self.lanes))
+        lane = b.call("lane", dtype=dtype, lanes=self.lanes)
+        if step != 1:
+            lane = b.mul(lane, b.call("splat", convert(b, b.let(self.size(step)), dtype), dtype=dtype, lanes=self.lanes))
+        return b.add(lane, b.call("splat", convert(b, b.let(at), dtype), dtype=dtype, lanes=self.lanes))
 
     def emit(self, element, mask):
         """The element's value here: a scalar where it is the same in all lanes."""
-        key = (id(element), None if mask is None else mask.name)
-        if key not in self.scope:
-            self.scope[key] = self._emit(element, mask)
-        return self.scope[key]
+        if id(element) in self.row:
+            return self.row[id(element)]
+        memo = self.scope if self.depth else self.row
+        if id(element) not in memo:
+            memo[id(element)] = self._saved(element, mask) if id(element) in self.saved else self._emit(element, mask)
+        return memo[id(element)]
+
+    def _saved(self, element, mask):
+        """An element that an earlier pass left in an output; the first pass computes and leaves it there."""
+        access = self.saved[id(element)]
+        if id(element) in self.ready:
+            return self._load(access, mask)
+        value = self._emit(element, mask)
+        self._put(access, value, mask, True)
+        self.left.add(id(element))
+        return value
 
     def _emit(self, element, mask):
         b = self.b
@@ -285,7 +341,8 @@ class RowKernel:
             if c != 0 and a in self.index:
                 at = L.add(at, L.mul(self.index[a], self.size(c)))
         step = element.coefficients[self.last] if self.last in self.index else 0
-        value = b.let(at) if step == 0 else self._spread(at, step)
+        dtype = element.dtype if element.dtype.kind in "iu" else int64
+        value = convert(b, b.let(at), dtype) if step == 0 else self._spread(at, step, dtype)
         return convert(b, value, element.dtype)
 
     def _load(self, access, mask):
@@ -298,6 +355,32 @@ class RowKernel:
             at = self._spread(at, step)
         other = None if mask is None else Const(dtype, self.lanes, to_number(0, dtype))
         return b.load(name, at, dtype, self.lanes, mask, other)
+
+
+def kept_in_outputs(reductions, outputs, walked):
+    """id of an element -> the access of a full output whose memory holds it until the output itself is written.
+
+    An expensive element that a reduction has computed is read again from there, not computed again. It is of the output's
+    dtype and a part of it, so it is read before it is written over.
+    """
+    kept = {}
+    computed = {id(e) for _, operand, _ in reductions for e in applied_within(operand) if e.node.op in HEAVY and walked(e)}
+    for o in outputs:
+        for e in applied_within(o.element) if o.full else ():
+            if id(e) in computed and id(e) not in kept and e.node.outputs[0].dtype is o.access.located.dtype:
+                kept[id(e)] = o.access
+                break
+    return kept
+
+
+def applied_within(element):
+    """The ops that `element` is made of, outermost first, each once."""
+    found, level = {}, [element]
+    while level:
+        new = {id(e): e for e in level if isinstance(e, Applied) and id(e) not in found}
+        found |= new
+        level = [a for e in new.values() for a in e.args]
+    return list(found.values())
 
 
 def coalesce(axes, linear_forms):

@@ -1,12 +1,12 @@
 """The mathematical functions by name, as sequences of Loops operations.
 
-`MATH[name](b, x)` emits, through the Builder `b`, what computes the function of the expression `x` (float32
-or float64, any number of lanes) and returns the result, an expression of the same dtype and lanes. Two functions
-take two arguments: pow(x, y) and atan2(y, x). Every function is defined for every argument: NaN, infinities,
-signed zeros and subnormal numbers, and is within 2 units in the last place in float32 and 4 in float64
-(docs/accuracy.md has the measured figures). There are no tables in memory and no calls; only sin, cos and tan
-branch, past a piece for huge arguments that is skipped when no lane needs it: so vectorize first, then
-expand.
+`MATH[name](b, x)` emits, through the Builder `b`, what computes the function of the expression `x`
+(float32 or float64, any number of lanes) and returns the result, an expression of the same dtype and
+lanes. Two take two arguments: pow(x, y) and atan2(y, x). Every function is defined for every argument:
+NaN, infinities, signed zeros and subnormal numbers, and is within 2 units in the last place in float32
+and 4 in float64 (docs/accuracy.md has the measured figures). There are no tables in memory and no calls;
+only sin, cos and tan branch, past a piece for huge arguments that is skipped when no lane needs it: so
+vectorize first, then expand.
 
     >>> from flambeau.ir.loops import Builder, Const
     >>> from flambeau.types.dtype import float32

@@ -72,7 +72,8 @@ def max_pool2d(spec, name="max_pool2d"):
         address = b.let(I.add(I.mul(row.number, row.columns), row.first))
         b.store("output", address, b.cast(best, spec.dtype), row.mask)
         b.store("indices", address, b.cast(place, int64), row.mask)
-    buffers = (L.Buffer("input", spec.dtype, "r"), L.Buffer("output", spec.dtype, "w"), L.Buffer("indices", int64, "w"))
+    buffers = (L.Buffer("input", spec.dtype, "r"), L.Buffer("output", spec.dtype, "w"),
+               L.Buffer("indices", int64, "w"))
     return _kernel(name, buffers, I.mul(I.index("planes"), I.index("OH")), b)
 
 

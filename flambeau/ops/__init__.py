@@ -1,0 +1,24 @@
+"""Operators: each is declared once, as a class of a kind. `ops.REGISTRY` holds them by name."""
+
+from flambeau.ops import (activation, compare, create, elementwise, index, join, loss, mathematics, matmul, normalize, random,
+                          reduce, view, window)
+from flambeau.ops.index import embedding
+from flambeau.ops.matmul import bmm, linear
+from flambeau.ops.spec import REGISTRY
+from flambeau.ops.window import conv2d, max_pool2d
+
+_MODULES = (elementwise, mathematics, compare, activation, reduce, view, matmul, index, window, create, random, normalize,
+            join, loss)
+
+
+def __getattr__(name):
+    """An op's function by its name: ops.sin, ops.sum, ..."""
+    for module in _MODULES:
+        value = vars(module).get(name)
+        if value is not None and (name in REGISTRY or getattr(value, "__module__", None) == module.__name__
+                                  or type(value).__name__ == "builtin_function_or_method"):
+            return value
+    raise AttributeError(f"module 'flambeau.ops' has no op {name!r}")
+
+
+__all__ = ["REGISTRY", "bmm", "conv2d", "embedding", "linear", "max_pool2d"]

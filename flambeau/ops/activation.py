@@ -4,7 +4,7 @@ import math
 
 from flambeau.base.lazy import LazyModule
 from flambeau.ops.elementwise import Unary, number, one, scale, where, zero
-from flambeau.ops.mathematics import each, erf, exp, only_floating, tanh
+from flambeau.ops.mathematics import NUMBERS, each, erf, exp, only_floating, tanh
 from flambeau.ops.samples import ulps, unary_samples
 from flambeau.ops.spec import op
 
@@ -220,7 +220,6 @@ class Hardtanh(Activation):
     signature = "input, min_val=-1.0, max_val=1.0"
     cases = ({}, {"min_val": -2.0, "max_val": 0.5})
     tolerance = ulps(0)
-    check = only_floating("hardtanh")
 
     def reference(input, min_val=-1.0, max_val=1.0):
         return numpy.clip(input, min_val, max_val)
@@ -236,12 +235,12 @@ class Hardtanh(Activation):
 class Relu6(Activation):
     """input limited to [0, 6]."""
 
+    dtypes = NUMBERS
     samples = unary_samples(-4, 9)
     tolerance = ulps(0)
-    check = only_floating("relu6")
 
     def reference(input):
-        return numpy.clip(input, 0, 6)
+        return numpy.clip(input, 0, 6).astype(input.dtype)
 
     def scalar(b, x):
         return b.min(b.max(x, zero(b, x)), number(b, 6, x))
@@ -292,7 +291,7 @@ class Hardswish(Activation):
 class Softsign(Activation):
     """input / (1 + |input|)."""
 
-    check = only_floating("softsign")
+    promotion = "float"
 
     def reference(input):
         with numpy.errstate(all="ignore"):

@@ -272,8 +272,13 @@ class Composite(Op):
     numbers = False
 
     def trace(self, tracer, values):
+        start = len(tracer.nodes)
         with tracer:
-            return self.compute(**values)
+            result = self.compute(**values)
+        if self.derivative is not None:
+            outputs = list(result) if isinstance(result, tuple) else [result]
+            tracer.spans.append((start, len(tracer.nodes), (self, *self.split(values), outputs)))
+        return result
 
     def infer(self, inputs, attrs):
         """By tracing: the graph's outputs."""

@@ -237,8 +237,9 @@ class Cotangent(trace.Traced):
     __rmul__ = __mul__
 
     def __truediv__(self, other):
-        from flambeau.ops.elementwise import reciprocal
-        return self * (reciprocal(other) if isinstance(other, Tensor) else 1.0 / other)
+        from flambeau.ops.elementwise import div
+        from flambeau.ops.mathematics import reciprocal
+        return self * reciprocal(other) if isinstance(other, Tensor) else _as_cotangent(div(self, other))
 
     def __neg__(self):
         from flambeau.ops.elementwise import neg
@@ -350,7 +351,20 @@ def call_derivative(operation, grads, outputs, inputs, attrs):
     args = [tuple(grads) if several else grads[0]]
     if wants_out:
         args.append(tuple(outputs) if several else outputs[0])
-    return operation.derivative(*args, *inputs[:len(names)], **{k: attrs[k] for k in attribute_names})
+    given = slots(operation, inputs, attrs)
+    results = operation.derivative(*args, *given[:len(names)], **{k: attrs[k] for k in attribute_names})
+    if isinstance(results, tuple) and len(results) == len(given) > len(inputs):
+        return tuple(r for r, value in zip(results, given) if value is not None)
+    return results
+
+
+def slots(operation, inputs, attrs):
+    """The operands as the op's `operands` name them: None where the call gave none."""
+    names = operation.operands
+    if any(isinstance(attrs.get(n), int) for n in names) or len(names) < len(inputs):
+        return inputs                   # a tuple of tensors: as many as there are
+    inputs = iter(inputs)
+    return [None if n in attrs else next(inputs) for n in names]
 
 
 def _fit(result, operand):
@@ -425,7 +439,8 @@ def derivative(node, grad):
     grads = grad if isinstance(grad, (list, tuple)) else [grad]
     outputs = outputs if isinstance(outputs, tuple) else (outputs,)
     if len(grads) > 1:
-        grads = materialize(node.output_shapes_, grads)
+        grads = [zeros_of(s) if g is None and r in roles else g
+                 for r, (g, s) in enumerate(zip(grads, node.output_shapes_))]
     feed = [grads[r] if r < 100 else inputs[r - 100] if r < 200 else outputs[r - 200] for r in roles]
     results = trace.replay(rule.graph, feed)
     got = [None] * len(inputs)
@@ -449,10 +464,11 @@ def sum_to(grad, like):
     return reshape(grad, shape) if tuple(grad.shape) != shape else grad
 
 
-def materialize(shapes, grads):
-    """Zeros where an output received no gradient."""
-    from flambeau.ops.elementwise import full_like
-    return [full_like(s, 0) if g is None else g for g, s in zip(grads, shapes)]
+def zeros_of(shape):
+    """Zeros in the shape and dtype of a shape record."""
+    from flambeau.ops.write import write
+    out = _core.empty_strided(tuple(shape.shape), None, shape.dtype)
+    return write(out, 0)
 
 
 def _broadcast_error(plan, args):
@@ -486,7 +502,7 @@ _core.set_hook("pointwise_plan", _pointwise_hook)
 _core.set_hook("backward_rule", backward_rule)
 _core.set_hook("derivative", derivative)
 _core.set_hook("sum_to", sum_to)
-_core.set_hook("materialize", materialize)
+_core.set_hook("zeros", zeros_of)
 _core.set_hook("broadcast_error", _broadcast_error)
 _core.set_hook("plan_check", _plan_check)
 _core.set_hook("pack_results", lambda operation, results: operation.pack(results))

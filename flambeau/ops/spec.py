@@ -163,8 +163,9 @@ _STATEMENTS = ("scalar", "derivative", "reference", "infer_dtype", "infer_shape"
 def op(cls):
     """Class decorator: register the op and put its function under its name into the declaring module."""
     for name in _STATEMENTS:
-        if inspect.isfunction(cls.__dict__.get(name)):
-            setattr(cls, name, staticmethod(cls.__dict__[name]))
+        stated = inspect.getattr_static(cls, name, None)        # of the class, or of a base without @op
+        if inspect.isfunction(stated):
+            setattr(cls, name, staticmethod(stated))
     if "name" not in cls.__dict__:
         cls.name = snake_case(cls.__name__)
     declared = cls()

@@ -78,6 +78,7 @@ class Tracer:
         self.name, self.nodes, self.count = name, [], 0
         self.inputs, self.equal, self.constraints = [], {}, []
         self.sources = sources
+        self.spans = []         # (first node, last node + 1, (op, operands, attrs, outputs)) of composites that state a derivative
 
     def __enter__(self):
         if not hasattr(_local, "stack"):

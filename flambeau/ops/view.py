@@ -6,6 +6,7 @@ from flambeau.ops.elementwise import EVERY, copy
 from flambeau.ops.kinds import View, contiguous_copy
 from flambeau.ops.samples import unary_samples
 from flambeau.ops.spec import op
+from flambeau.runtime import _core
 from flambeau.runtime._core import Tensor
 from flambeau.ops.trace import current, unify
 from flambeau.types.layout import view_strides
@@ -163,6 +164,75 @@ class Squeeze(Window):
 
     def derivative(grad, x):
         return reshape(grad, tuple(x.shape))
+
+
+@op
+class Slice(Window):
+    """Basic indexing: `index` is a tuple of ints, slices as (start, stop, step), None for a new axis; no Ellipsis."""
+
+    name = "slice_"
+    signature = "input, index"
+    cases = [{"index": (("slice", 0, 2, 1),)}]
+
+    def view(shape, strides, offset, index):
+        sizes, steps, axis = [], [], 0
+        for i in index:
+            if i is None:
+                sizes.append(1)
+                steps.append(0)
+                continue
+            if isinstance(i, tuple):
+                _, start, stop, step = i
+                sizes.append((stop - start + step - 1) // step)
+                steps.append(strides[axis] * step)
+                offset = offset + start * strides[axis]
+            else:
+                offset = offset + i * strides[axis]
+            axis += 1
+        return (*sizes, *shape[axis:]), (*steps, *strides[axis:]), offset
+
+    def reference(input, index):
+        return input[tuple(slice(*i[1:]) if isinstance(i, tuple) else i for i in index)]
+
+    def derivative(grad, x, *, index):
+        return unslice(grad, tuple(x.shape), index)
+
+
+@op
+class Unslice(View):
+    """Zeros of `size` with the operand at `index`: the transpose of slice."""
+
+    signature = "input, size, index"
+
+    def infer(self, inputs, attrs):
+        return [(inputs[0].dtype, tuple(attrs["size"]))]
+
+    def eager(self, values):
+        from flambeau.ops import plans
+        from flambeau.ops.write import write
+        grad, size, index = values["input"], values["size"], values["index"]
+        out = write(_core.empty_strided(size, None, grad.dtype), 0)
+        window = _core.view_of(out, *Slice.view(size, out.stride(), 0, index))
+        write(window, grad.detach())
+        out._reset_version()
+        if grad.requires_grad and _core.grad_mode():
+            plans.record_python(self, (grad,), out, {"size": size, "index": index})
+        return out
+
+    def derivative(grad, x, *, index):
+        return slice_(grad, index)
+
+
+def narrow(input, dim, start, length):
+    """The part of axis `dim` from start, `length` long."""
+    dim = normalize_axis(dim, input.ndim, "narrow")
+    size = input.shape[dim]
+    start = start + size if start < 0 else start
+    if start < 0 or length < 0 or start + length > size:
+        fail("narrow", "the part does not lie inside the axis", f"start {start}, length {length}", f"within {size}",
+             kind=ShapeError)
+    whole = tuple(("slice", 0, s, 1) for s in input.shape[:dim])
+    return slice_(input, (*whole, ("slice", start, start + length, 1)))
 
 
 def view(input, *shape):

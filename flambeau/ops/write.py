@@ -12,6 +12,9 @@ def write(target, source):
     """Copy `source` (broadcast, cast) into target's memory; nothing is recorded."""
     if not isinstance(source, Tensor):
         source = elementwise.full_like(target, source) if target.ndim == 0 else _zero_dim(target, source)
+    if tuple(source.shape) != tuple(target.shape):
+        from flambeau.ops.view import expand
+        source = expand(source.detach(), tuple(target.shape))
     plan = plans.elementwise_plan(REGISTRY["cast"], [source], {"dtype": target.dtype})
     return _core.run_into(plan, [source], target)
 

@@ -49,7 +49,7 @@ cdef extern from "Python.h":
     Py_ssize_t PySlice_AdjustIndices(Py_ssize_t, Py_ssize_t*, Py_ssize_t*, Py_ssize_t) noexcept
     void PyType_Modified(PyTypeObject*) noexcept
     object PyInstanceMethod_New(object)
-    dict flambeau_type_dict "FLAMBEAU_TYPE_DICT"(PyTypeObject*)
+    PyObject* flambeau_type_dict "FLAMBEAU_TYPE_DICT"(PyTypeObject*) noexcept
 
 include "allocator.pxi"
 include "pool.pxi"
@@ -84,7 +84,7 @@ def set_operators(dict ops):
 
 def attach_attribute(str name, value):
     """Put a method or property on Tensor: how the layers above give the record its public surface."""
-    cdef dict namespace = flambeau_type_dict(<PyTypeObject*>Tensor)
+    cdef dict namespace = <dict>flambeau_type_dict(<PyTypeObject*>Tensor)      # borrowed
     namespace[name] = value
     PyType_Modified(<PyTypeObject*>Tensor)
 

@@ -283,6 +283,17 @@ cdef object call_inplace(NativeOp op, PyObject** args):
     return target
 
 
+def inplace_call(NativeOp op, *args):
+    """args[0] = op(*args) in place."""
+    cdef PyObject* items[MAX_OPERANDS]
+    cdef int i
+    for i in range(len(args)):
+        items[i] = <PyObject*>args[i]
+    if op.arity == 1 or op.arity == 2:
+        return call_inplace(op, items)
+    return _HOOKS["inplace"](op.python, args)
+
+
 def run_into(PointwisePlan plan, args, Tensor out):
     """Run an elementwise plan into existing memory."""
     cdef PyObject* items[MAX_OPERANDS]

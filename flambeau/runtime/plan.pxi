@@ -141,8 +141,8 @@ cdef int run_code(Plan plan, int64_t* r) except -1:
             r[c[1]] = floor_quotient(a, b)
         elif c[0] == 4:
             r[c[1]] = a if a > b else b
-        else:                            # the bits of a size as a float64, for kernels that read sizes as numbers
-            (<double*>&r[c[1]])[0] = <double>a
+        else:
+            r[c[1]] = a if a < b else b
     return 0
 
 

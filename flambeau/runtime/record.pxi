@@ -164,10 +164,6 @@ cdef class Tensor:
         return _DTYPES[self.code]
 
     @property
-    def device(self):
-        return _CPU
-
-    @property
     def storage_(self):
         """The shared Storage object."""
         return self.storage
@@ -267,6 +263,9 @@ cdef class Tensor:
         set_rank(self, other.ndim_)
         memcpy(self.dims, other.dims, 2 * other.ndim_ * sizeof(int64_t))
         self.numel_, self.contiguous_ = other.numel_, other.contiguous_
+
+    def _forget(self):
+        self.node, self.needs_grad = None, False
 
     def _reset_version(self):
         self.storage.version = 0
@@ -413,7 +412,7 @@ cdef class Tensor:
 
 
 cdef frozenset _READ_ONLY = frozenset((
-    "shape", "ndim", "dtype", "device", "is_leaf", "grad_fn", "nbytes", "itemsize", "_version", "_base"))
+    "shape", "ndim", "dtype", "device", "is_leaf", "T", "mT", "grad_fn", "nbytes", "itemsize", "_version", "_base"))
 
 
 cdef class BufferLayout:

@@ -476,10 +476,10 @@ cdef class Walk:
             self.hand_on(node, r, <Tensor>grad)
         if rule.n_targets == 0:
             return 0
-        if node.n_outputs > 1:
-            grad = _HOOKS["materialize"](node.output_shapes, grad)
         for i in range(rule.n_roles):
             r = rule.roles[i]
+            if r < 100 and node.n_outputs > 1 and (<list>grad)[r] is None:
+                (<list>grad)[r] = _HOOKS["zeros"](node.output_shapes[r])
             if r < 100:
                 feed[i] = <PyObject*>(grad[r] if node.n_outputs > 1 else grad)
             elif r < 200:

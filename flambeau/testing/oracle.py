@@ -4,16 +4,23 @@ A `Call` is one op with operands as arrays (their strides are the layout) and at
 way that there is and compare what comes out. `flambeau/testing/README.md` says what an op class states for this.
 """
 
+import importlib
+import pkgutil
+import warnings
 from dataclasses import dataclass, field
 
 import numpy
 
+import flambeau.ops
+import flambeau.tensor  # noqa: F401 - fills the runtime's tables
 from flambeau.ops import plans, trace
+from flambeau.ops.kinds import Composite
 from flambeau.ops.spec import REGISTRY
 from flambeau.runtime import _core
+from flambeau.testing import stated
 from flambeau.testing.arrays import LAYOUTS, stored, to_array, to_tensor, values_of
 from flambeau.types import dtype as dtypes
-from flambeau.types.dtype import float32, float64
+from flambeau.types.dtype import float64
 
 EPSILON = {"float16": 2.0 ** -10, "bfloat16": 2.0 ** -7, "float32": 2.0 ** -23, "float64": 2.0 ** -52}
 SMALLEST = {"float16": 2.0 ** -24, "bfloat16": 2.0 ** -133, "float32": 2.0 ** -149, "float64": 2.0 ** -1074}
@@ -42,7 +49,8 @@ class Call:
         operands, attrs = self.operation.split(self.operation.bind_arguments(*arguments(self.operation, tensors,
                                                                                        self.attributes)))
         values = {id(t): values_of(a, d) for t, a, d in zip(flat(tensors), flat(self.arrays), flat(self.dtypes))}
-        with numpy.errstate(all="ignore"):
+        with numpy.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
             got = self.operation.reference(*[values.get(id(o), o) for o in operands], **attrs)
         return [numpy.asarray(r) for r in (got if isinstance(got, (tuple, list)) else (got,))]
 
@@ -60,10 +68,10 @@ def _nested(function, item, *rest):
     return function(item, *rest)
 
 
-def flat(operands):
+def flat(nested):
     """The operands in order, those inside tuples too, without None."""
     result = []
-    for o in operands:
+    for o in nested:
         result.extend(flat(o) if isinstance(o, (list, tuple)) else [] if o is None else [o])
     return result
 
@@ -83,13 +91,21 @@ def call(operation, operands, attributes):
 
 
 # ------------------------------------------------------------------------------ making calls
-def draw(operation, seed, shape, dtype, layouts=("contiguous",), attributes=None):
+def every_op():
+    """The names of all ops, after importing every module of `flambeau.ops`."""
+    for module in pkgutil.iter_modules(flambeau.ops.__path__):
+        importlib.import_module(f"flambeau.ops.{module.name}")
+    return sorted(REGISTRY)
+
+
+def draw(operation, seed, shape, dtype, layouts=("contiguous",), attributes=None, broadcast=False):
     """A Call with operands from the op's `samples`; operand i has layout i of `layouts`, around again at the end.
 
-    float64 samples become `dtype`; integer and bool samples (indices, conditions) stay as they are.
+    float64 samples become `dtype`; integer and bool samples (indices, conditions) stay as they are. With `broadcast` the
+    operands lose axes: the second keeps only its second axis, the third its last one.
     """
     attributes = dict(attributes or {})
-    samples = type(operation).samples(numpy.random.default_rng(seed), shape)
+    samples = stated.samples(operation)(numpy.random.default_rng(seed), shape)
     if len(samples) != len(operation.operands):
         raise ValueError(f"{operation.name}: samples gives {len(samples)} operands, the op has {operation.operands}")
     arrays, kinds, position = [], [], 0
@@ -98,18 +114,16 @@ def draw(operation, seed, shape, dtype, layouts=("contiguous",), attributes=None
         made = []
         for values in sample if many else [sample]:
             values = numpy.asarray(values)
+            if broadcast:
+                values = (values[:, :1], values[0, :, :1], values[0, 0])[position % 3]
             kind = dtype if values.dtype == numpy.float64 else dtypes.from_numpy(values.dtype)
-            made.append((LAYOUTS[layouts[position % len(layouts)]](numpy.asarray(stored(values, kind))), kind))
+            layout = LAYOUTS[layouts[position % len(layouts)]]
+            made.append((numpy.asarray(layout(numpy.asarray(stored(values, kind)))), kind))
             position += 1
         absent = name in attributes and attributes.pop(name) is None
         arrays.append(None if absent else [a for a, _ in made] if many else made[0][0])
         kinds.append(None if absent else [k for _, k in made] if many else made[0][1])
     return Call(operation, arrays, kinds, attributes)
-
-
-def cases(operation):
-    """The attributes to try: the op's `cases`, or its defaults."""
-    return getattr(operation, "cases", ({},))
 
 
 # ------------------------------------------------------------------------------ comparing
@@ -166,9 +180,8 @@ def tolerance_of(operation, want):
 
 def check_reference(made):
     """Run a Call eagerly and compare with its reference. Returns the results as arrays."""
-    results = [to_array(r) for r in made.run(made.tensors())]
-    kinds = [r.dtype for r in made.run(made.tensors())]
-    wanted = made.reference()
+    tensors = made.run(made.tensors())
+    results, kinds, wanted = [to_array(t) for t in tensors], [t.dtype for t in tensors], made.reference()
     assert len(results) == len(wanted), f"{made}: {len(results)} results, reference {len(wanted)}"
     for got, want, dtype in zip(results, wanted, kinds):
         once = made.operation.kind in ("elementwise", "reduction")
@@ -181,13 +194,35 @@ def compile_function(function, tensors):
     """Trace function(*tensors) into one graph and plan it: (graph, run) where run(*tensors) gives a list of results."""
     tracer = trace.Tracer("test")
     operands = [plans.operand_of(i, t) for i, t in enumerate(tensors)]
-    results = function(*[tracer.input(o.dtype, o.shape) for o in operands])
+    with tracer:
+        results = function(*[tracer.input(o.dtype, o.shape) for o in operands])
     graph = tracer.finish(results if isinstance(results, (tuple, list)) else (results,))
     outputs = tuple((o.dtype, tuple(getattr(o, "shape", ()))) for o in graph.outputs)
     operands = tuple(plans.Operand(o.dtype, tracer.resolve(o.shape), o.layout, o.number) for o in operands)
     signature = plans.Signature("test", operands, {}, outputs, tuple(tracer.constraints))
     plan = plans.compiler().plan(signature, graph)
     return graph, lambda *given: list(_core.execute(plan, given))
+
+
+def as_composite(function, operands, results):
+    """A Composite op, in no registry, of a function of `operands` tensors that gives a list of `results` tensors."""
+    names = [f"x{i}" for i in range(operands)]
+
+    def compute(**values):
+        got = function(*[values[n] for n in names])
+        return tuple(got) if results > 1 else got[0]
+
+    fields = tuple(f"result{i}" for i in range(results)) if results > 1 else None
+    body = {"__doc__": "A function under test.", "name": "under_test", "signature": ", ".join(names),
+            "operands": tuple(names), "outputs": fields, "compute": staticmethod(compute)}
+    return type("UnderTest", (Composite,), body)()
+
+
+def compiled_gradients(function, tensors, cotangents):
+    """The gradients of `gradients`, by the derivative that the compiler makes of the whole traced function."""
+    inputs = [t.detach().requires_grad_(True) for t in tensors]
+    results = call(as_composite(function, len(inputs), len(cotangents)), inputs, {})
+    return gradients(results, cotangents, inputs)
 
 
 def interpret_elementwise(made):
@@ -279,7 +314,3 @@ def _check_directional(value, function, arrays, directions, weights, step, toler
     total = sum(float((to_array(g) * d).sum()) for g, d in zip(got, directions) if g is not None)
     scale = sum(float(abs(to_array(g) * d).sum()) for g, d in zip(got, directions) if g is not None)
     assert abs(total - want) <= tolerance * max(1.0, scale), f"{about}: got {total!r}, differences give {want!r}"
-
-
-__all__ = ["Call", "REGISTRY", "call", "cases", "check_bits", "check_close", "check_derivatives", "check_reference",
-           "compile_function", "draw", "flat", "float32", "gradients", "interpret_elementwise"]

@@ -54,6 +54,11 @@ def set_repr_prefix(prefix):
     _PREFIX = prefix
 
 
+def repr_prefix():
+    """The package name that `repr` shows."""
+    return _PREFIX
+
+
 _ROWS = (
     ("bool", "bool", 1, "b"), ("uint8", "u8", 1, "u"), ("int8", "i8", 1, "i"), ("int16", "i16", 2, "i"),
     ("int32", "i32", 4, "i"), ("int64", "i64", 8, "i"), ("float16", "f16", 2, "f"), ("bfloat16", "bf16", 2, "f"),

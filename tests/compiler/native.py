@@ -14,7 +14,8 @@ def run_native(kernel, arrays, params, grain=1):
     place."""
     address, _ = objects.load_kernel(vectorize(verify(kernel)))
     arguments = [arrays[b.name].ctypes.data for b in kernel.buffers] + [params[p] for p in kernel.params]
-    assert all(arrays[b.name].dtype == b.dtype.numpy and arrays[b.name].flags.c_contiguous for b in kernel.buffers)
+    for b in kernel.buffers:
+        assert arrays[b.name].dtype == b.dtype.numpy and arrays[b.name].flags.c_contiguous
     _core.call_kernel(address, arguments, loops_interpret.extent(kernel, params), grain)
     return arrays
 
@@ -32,7 +33,8 @@ def run_interpreted(kernel, arrays, params, pieces=1):
 def run_both(kernel, arrays, params):
     """Natively and interpreted; asserts equal bits and returns the native arrays."""
     native = run_native(kernel, {name: array.copy() for name, array in arrays.items()}, params)
-    expected = run_interpreted(kernel, {name: array.copy() for name, array in arrays.items()}, params, pieces=3)
+    expected = {name: array.copy() for name, array in arrays.items()}
+    run_interpreted(kernel, expected, params, pieces=3)
     for name, array in native.items():
         numpy.testing.assert_array_equal(array, expected[name], err_msg=f"{kernel.name}: {name}")
     return native

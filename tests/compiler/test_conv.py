@@ -3,8 +3,8 @@
 import numpy
 import pytest
 
-from flambeau.compiler.conv import (PARAMS, Convolution, conv2d_backward_data, conv2d_backward_weight, conv2d_forward,
-                                    conv2d_work)
+from flambeau.compiler.conv import (PARAMS, Convolution, conv2d_backward_data, conv2d_backward_weight,
+                                    conv2d_forward, conv2d_work)
 from flambeau.types.dtype import float16, float32, float64
 from tests.compiler.native import assert_round_trip, run_both, run_native
 
@@ -19,7 +19,7 @@ LARGE = [(Convolution((3, 3), (1, 1), (1, 1), bias=True), (2, 20, 14, 14), 24),
          (Convolution((3, 2), (3, 2), (2, 1), (2, 3), 4), (2, 8, 19, 23), 12),
          (Convolution((3, 3), (1, 1), (0, 0), groups=6), (2, 6, 9, 9), 6),
          (Convolution((3, 3), (1, 1), (2, 2), (2, 2)), (2, 40, 7, 7), 9),
-         (Convolution((4, 4), (2, 2), (5, 5)), (1, 3, 6, 6), 4),           # windows that see nothing but padding
+         (Convolution((4, 4), (2, 2), (5, 5)), (1, 3, 6, 6), 4),      # windows that see nothing but padding
          (Convolution((1, 1), (2, 2)), (2, 70, 10, 10), 140),
          (Convolution((3, 3), (1, 1), (1, 1), bias=True, dtype=float64), (2, 5, 8, 8), 6)]
 
@@ -52,7 +52,7 @@ def reference(spec, arrays, products):
     (top, left), size, groups = spec.padding, grad.shape[2:], spec.groups
     padded = numpy.pad(x, ((0, 0), (0, 0), (top, top), (left, left)))
     inputs, outputs = x.shape[1] // groups, weight.shape[0] // groups
-    output, grad_padded, grad_weight = numpy.zeros(grad.shape), numpy.zeros(padded.shape), numpy.zeros(weight.shape)
+    output, grad_padded, grad_weight = map(numpy.zeros, (grad.shape, padded.shape, weight.shape))
     backward = {(r, s): view for r, s, view in taps(spec, grad_padded, size)}
     for r, s, seen in taps(spec, padded, size):
         for g in range(groups):
@@ -67,7 +67,8 @@ def reference(spec, arrays, products):
             "grad_weight": grad_weight}
 
 
-PRODUCTS = {"output": conv2d_forward, "grad_input": conv2d_backward_data, "grad_weight": conv2d_backward_weight}
+PRODUCTS = {"output": conv2d_forward, "grad_input": conv2d_backward_data,
+            "grad_weight": conv2d_backward_weight}
 
 
 def check(run, spec, shape, outputs, tolerance=1e-3):
@@ -97,7 +98,8 @@ def test_epilogue():
     arrays, params = make(spec, shape, outputs)
     expected = numpy.maximum(reference(spec, arrays, PRODUCTS)["output"], 0)
     kernel = conv2d_forward(spec, epilogue=lambda b, value: b.max(value, b.const(0.0, float32, value.lanes)))
-    numpy.testing.assert_allclose(run_native(kernel, arrays, params)["output"], expected, rtol=1e-3, atol=1e-3)
+    got = run_native(kernel, arrays, params)["output"]
+    numpy.testing.assert_allclose(got, expected, rtol=1e-3, atol=1e-3)
 
 
 def test_nothing_outside_is_read():

@@ -20,7 +20,8 @@ def problem(shape, dtype, index_shape, index_dtype, seed=0):
     return values
 
 
-@pytest.mark.parametrize("dtype, index_dtype", [(float32, int64), (float64, int32), (uint8, int64), (bfloat16, int32)],
+@pytest.mark.parametrize("dtype, index_dtype",
+                         [(float32, int64), (float64, int32), (uint8, int64), (bfloat16, int32)],
                          ids=lambda d: d.short)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_gather_rows(shape, dtype, index_dtype):
@@ -45,10 +46,12 @@ def test_gather_elements(shape, index_dtype):
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_scatter_add(shape, dtype):
     outer, size, count, inner = shape
-    for make, index_shape in ((gather.scatter_add_rows, (count,)), (gather.scatter_add_elements, (outer, count, inner))):
+    for make, index_shape in ((gather.scatter_add_rows, (count,)),
+                              (gather.scatter_add_elements, (outer, count, inner))):
         p = problem(shape, dtype, index_shape, int64)
         expected = p["x"].copy()
-        index = numpy.broadcast_to(p["index"][:, None] if len(index_shape) == 1 else p["index"], p["source"].shape)
+        index = p["index"][:, None] if len(index_shape) == 1 else p["index"]
+        index = numpy.broadcast_to(index, p["source"].shape)
         for c in range(count):
             for o in range(outer):
                 expected[o, index[o, c], numpy.arange(inner)] += p["source"][o, c]
@@ -70,5 +73,6 @@ def test_scatter_add_does_not_depend_on_chunks():
 def test_work_and_text():
     assert gather.gather_work(1, 10, 10, 50) > gather.gather_work(1, 10, 10, 5)
     assert gather.scatter_add_work(1, 10, 100, 5) > gather.scatter_add_work(1, 10, 10, 5)
-    for make in (gather.gather_rows, gather.gather_elements, gather.scatter_add_rows, gather.scatter_add_elements):
+    for make in (gather.gather_rows, gather.gather_elements, gather.scatter_add_rows,
+                 gather.scatter_add_elements):
         assert_round_trip(make(float32))

@@ -1,0 +1,50 @@
+"""The names of `flambeau` itself: tensors, creation, ops."""
+
+import importlib
+import sys
+
+from flambeau import ops
+from flambeau.tensor import autograd, indexing, methods
+from flambeau.types import device, dtype
+
+_tensor = sys.modules["flambeau.tensor"]
+_HIDDEN = frozenset(("slice_", "unslice", "uniform_element", "normal_element", "integer_element", "copy", "cast"))
+
+
+def table():
+    """name -> object."""
+    found = {name: op.function for name, op in ops.REGISTRY.items() if name not in _HIDDEN}
+    found |= {alias: op.function for op in ops.REGISTRY.values() for alias in op.alias_names}
+    found |= {name: getattr(_tensor, name) for name in _tensor.__all__}
+    for name in ("transpose", "t", "flatten", "clone", "narrow", "contiguous", "view"):
+        found[name] = getattr(ops.view, name)
+    found |= {name: getattr(ops, name) for name in ("bmm", "linear", "conv2d", "max_pool2d", "embedding")}
+    found |= {name: getattr(_tensor.Tensor, name) for name in ("max", "min", "unbind", "masked_fill")}
+    found |= {"nonzero": indexing.nonzero, "argmax": methods.argmax, "argmin": methods.argmin, "backward": autograd.backward}
+    found |= {"device": device.Device, "dtype": dtype.DType, "get_default_dtype": dtype.get_default_dtype,
+              "set_default_dtype": dtype.set_default_dtype, "promote_types": dtype.promote}
+    found |= {"is_tensor": lambda value: isinstance(value, _tensor.Tensor), "numel": lambda input: input.numel()}
+    found |= {"set_num_threads": _core("set_num_threads"), "get_num_threads": _core("get_num_threads")}
+    found |= {"inf": float("inf"), "nan": float("nan"), "pi": 3.141592653589793, "e": 2.718281828459045}
+    return found
+
+
+def _core(name):
+    return getattr(importlib.import_module("flambeau.runtime._core"), name)
+
+
+_TABLE = None
+
+
+def find(name):
+    """The object called `flambeau.<name>`; AttributeError if there is none."""
+    global _TABLE
+    if _TABLE is None:
+        _TABLE = table()
+    if name in _TABLE:
+        return _TABLE[name]
+    raise AttributeError(f"module 'flambeau' has no attribute {name!r}")
+
+
+def names():
+    return list(_TABLE or table())

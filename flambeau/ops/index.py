@@ -1,0 +1,197 @@
+"""Reads and adds by index along one axis. Gather and scatter-add are each other's derivative."""
+
+from flambeau.base.errors import DTypeError, ShapeError, fail
+from flambeau.base.lazy import LazyModule
+from flambeau.ops.elementwise import EVERY, NUMBERS
+from flambeau.ops.kinds import Indexed
+from flambeau.ops.samples import ulps
+from flambeau.ops.spec import op
+from flambeau.types.dtype import int32, int64
+from flambeau.types.shape import normalize_axis, show_shape
+
+numpy = LazyModule("numpy")
+
+
+def check_index(name, index, size):
+    """An index tensor of int32 or int64 whose values are in [-size, size); negative ones are counted from the end."""
+    if getattr(type(index), "is_traced", False):
+        return index
+    if index.dtype not in (int32, int64):
+        fail(name, "an index must hold integers", index.dtype, "int64 or int32", kind=DTypeError)
+    if index.numel() == 0:
+        return index
+    from flambeau.ops.reduce import amax, amin
+    low, high = amin(index.detach()).item(), amax(index.detach()).item()
+    if low < -size or high >= size:
+        fail(name, "an index is out of bounds", low if low < -size else high, f"values in [{-size}, {size})",
+             kind=IndexError)
+    if low < 0:
+        from flambeau.ops.elementwise import where
+        index = where(index < 0, index + size, index)
+    return index
+
+
+class AlongAxis(Indexed):
+    """An op that indexes the axis `dim`; tensors are seen as [outer, size, inner]."""
+
+    dtypes = EVERY
+    tolerance = ulps(0)
+    allows_negative = True
+
+    def prepare(self, values):
+        values = super().prepare(values)
+        x = values["input"]
+        values["dim"] = normalize_axis(values["dim"], x.ndim, self.name)
+        if x.ndim:
+            values["index"] = check_index(self.name, values["index"], x.shape[values["dim"]])
+        return self.verify(values)
+
+    def verify(self, values):
+        return values
+
+
+def sides(shape, dim):
+    """(elements before the axis, elements behind it)."""
+    outer = inner = 1
+    for s in shape[:dim]:
+        outer = outer * s
+    for s in shape[dim + 1:]:
+        inner = inner * s
+    return outer, inner
+
+
+def launch(planner, kernel, operands, whole, index_count, dim):
+    """Add a template of gather.py to the plan; `whole` is the tensor whose axis is indexed."""
+    outer, inner = sides(whole.shape, dim)
+    params = {"outer": outer, "size": whole.shape[dim], "count": index_count, "inner": inner}
+    planner.launch_template(kernel, operands, params, 4 * outer * index_count * inner)
+
+
+@op
+class IndexSelect(AlongAxis):
+    """out[..., c, ...] = input[..., index[c], ...] along `dim`."""
+
+    signature = "input, dim, index"
+    operands = ("input", "index")
+
+    def verify(self, values):
+        if values["index"].ndim > 1:
+            fail("index_select", "the index has one axis", show_shape(values["index"].shape), "(count,)", kind=IndexError)
+        return values
+
+    def infer_shape(x, index, *, dim):
+        return (*x[:dim], index[0] if len(index) else 1, *x[dim + 1:])
+
+    def lower(planner, inputs, outputs, *, dim):
+        from flambeau.compiler.gather import gather_rows
+        x, index = (planner.dense(i) for i in inputs)
+        launch(planner, gather_rows(x.dtype, index.dtype), [x, index, outputs[0]], x, outputs[0].shape[dim], dim)
+
+    def reference(input, dim, index):
+        return numpy.take(input, index, axis=dim)
+
+    def derivative(grad, x, index, *, dim):
+        return index_sum(grad, dim, index, x.shape[dim]), None          # noqa: F821
+
+
+@op
+class IndexSum(AlongAxis):
+    """Zeros with `size` along `dim`, plus input's slices added at `index`, in the order of the index."""
+
+    signature = "input, dim, index, size"
+    operands = ("input", "index")
+    dtypes = NUMBERS
+    tolerance = ulps(64)
+
+    def prepare(self, values):
+        return values
+
+    def infer_shape(x, index, *, dim, size):
+        return (*x[:dim], size, *x[dim + 1:])
+
+    def lower(planner, inputs, outputs, *, dim, size):
+        from flambeau.compiler.gather import scatter_add_rows
+        source, index = (planner.dense(i) for i in inputs)
+        planner.fill(outputs[0], 0)
+        launch(planner, scatter_add_rows(source.dtype, index.dtype), [outputs[0], index, source], outputs[0],
+               source.shape[dim], dim)
+
+    def derivative(grad, x, index, *, dim, size):
+        return index_select(grad, dim, index), None         # noqa: F821
+
+
+@op
+class Gather(AlongAxis):
+    """out[i][j] = input[index[i][j]][j] for dim 0, and so on: the index has the shape of the result."""
+
+    signature = "input, dim, index"
+    operands = ("input", "index")
+
+    def verify(self, values):
+        x, index, dim = values["input"], values["index"], values["dim"]
+        if x.ndim != index.ndim:
+            fail("gather", "input and index differ in rank", f"{show_shape(x.shape)}, index {show_shape(index.shape)}",
+                 "as many axes in both", kind=ShapeError)
+        for axis, (own, asked) in enumerate(zip(x.shape, index.shape)):
+            if axis != dim and isinstance(own, int) and isinstance(asked, int) and own != asked:
+                if asked > own:
+                    fail("gather", f"the index is larger than the input along axis {axis}", show_shape(index.shape),
+                         f"at most {show_shape(x.shape)} apart from dim {dim}", kind=ShapeError)
+                from flambeau.ops.view import narrow
+                values["input"] = narrow(values["input"], axis, 0, asked)
+        return values
+
+    def infer_shape(x, index, *, dim):
+        return tuple(index)
+
+    def lower(planner, inputs, outputs, *, dim):
+        from flambeau.compiler.gather import gather_elements
+        x, index = (planner.dense(i) for i in inputs)
+        launch(planner, gather_elements(x.dtype, index.dtype), [x, index, outputs[0]], x, index.shape[dim] if index.shape else 1, dim)
+
+    def reference(input, dim, index):
+        return numpy.take_along_axis(input, index, axis=dim)
+
+    def derivative(grad, x, index, *, dim):
+        return gather_sum(grad, dim, index, x.shape[dim]), None         # noqa: F821
+
+
+@op
+class GatherSum(AlongAxis):
+    """Zeros with `size` along `dim`, plus input's elements added at `index` (same shape), in order."""
+
+    signature = "input, dim, index, size"
+    operands = ("input", "index")
+    dtypes = NUMBERS
+    tolerance = ulps(64)
+
+    def prepare(self, values):
+        return values
+
+    def infer_shape(x, index, *, dim, size):
+        return (*x[:dim], size, *x[dim + 1:])
+
+    def lower(planner, inputs, outputs, *, dim, size):
+        from flambeau.compiler.gather import scatter_add_elements
+        source, index = (planner.dense(i) for i in inputs)
+        planner.fill(outputs[0], 0)
+        launch(planner, scatter_add_elements(source.dtype, index.dtype), [outputs[0], index, source], outputs[0],
+               source.shape[dim], dim)
+
+    def derivative(grad, x, index, *, dim, size):
+        return gather(grad, dim, index), None           # noqa: F821
+
+
+def embedding(index, weight, padding_idx=None):
+    """Rows of `weight` by index: (...), (count, width) -> (..., width)."""
+    from flambeau.ops.view import reshape
+    if index.dtype not in (int32, int64):
+        fail("embedding", "indices must be integers", index.dtype, "int64 or int32", kind=DTypeError)
+    if padding_idx is not None and weight.requires_grad:
+        from flambeau.ops.elementwise import where
+        rows = reshape(index, (-1, 1)) == padding_idx
+        picked = index_select(weight, 0, reshape(index, (-1,)))         # noqa: F821
+        picked = where(rows, picked.detach(), picked)
+    else:
+        picked = index_select(weight, 0, reshape(index, (-1,)))         # noqa: F821
+    return reshape(picked, (*index.shape, weight.shape[1]))

@@ -1,0 +1,84 @@
+"""Joining tensors along an axis."""
+
+from flambeau.base.errors import ArgumentError, ShapeError, fail
+from flambeau.ops import plans
+from flambeau.ops.elementwise import EVERY, cast
+from flambeau.ops.kinds import Op
+from flambeau.ops.spec import op
+from flambeau.ops.view import narrow, unsqueeze
+from flambeau.ops.write import write
+from flambeau.runtime import _core
+from flambeau.runtime._core import Tensor
+from flambeau.types.dtype import promote
+from flambeau.types.shape import normalize_axis, show_shape
+
+
+@op
+class Cat(Op):
+    """Tensors one behind the other along `dim`; all other sizes agree."""
+
+    kind = "opaque"
+    signature = "tensors, dim=0"
+    operands = ("tensors",)
+    alias_names = ("concat", "concatenate")
+    dtypes = EVERY
+    derivative_in_python = True
+
+    def prepare(self, values):
+        tensors = values["tensors"]
+        if not isinstance(tensors, tuple) or not tensors or not all(isinstance(t, Tensor) for t in tensors):
+            fail("cat", "expected a non-empty list of tensors", type(tensors).__name__, kind=ArgumentError)
+        kept = tuple(t for t in tensors if not (t.ndim == 1 and t.shape[0] == 0)) or tensors[:1]
+        first = kept[0]
+        if first.ndim == 0:
+            fail("cat", "zero-dimensional tensor cannot be concatenated", hint="use stack()", kind=ShapeError)
+        dim = normalize_axis(values["dim"], first.ndim, "cat")
+        for t in kept:
+            if t.ndim != first.ndim or any(a != b for i, (a, b) in enumerate(zip(t.shape, first.shape)) if i != dim):
+                fail("cat", f"sizes of tensors must match except in dimension {dim}", show_shape(t.shape),
+                     show_shape(first.shape), kind=ShapeError)
+        return {"tensors": kept, "dim": dim}
+
+    def infer(self, inputs, attrs):
+        dim, total = attrs["dim"], 0
+        dtype = inputs[0].dtype
+        for v in inputs:
+            total, dtype = total + v.shape[dim], promote(dtype, v.dtype)
+        return [(dtype, (*inputs[0].shape[:dim], total, *inputs[0].shape[dim + 1:]))]
+
+    def eager(self, values):
+        tensors, dim = values["tensors"], values["dim"]
+        dtype, shape = self.infer(tensors, values)[0]
+        out, at = _core.empty_strided(shape, None, dtype), 0
+        for t in tensors:
+            window = tuple(slice(None) for _ in range(dim)) + (slice(at, at + t.shape[dim]),)
+            write(out[window], t.detach())
+            at += t.shape[dim]
+        out._reset_version()
+        if _core.grad_mode() and any(t.requires_grad for t in tensors) and dtype.kind in "fc":
+            rule = _core.BackwardRule(0, (1 << len(tensors)) - 1 if len(tensors) < 63 else -1, False, [], [], None)
+            _core.record(self.native, rule, tensors, (out,), {"dim": dim}, False)
+        return out
+
+    def derivative(grad, *tensors, dim):
+        parts, at = [], 0
+        for t in tensors:
+            parts.append(cast(narrow(grad, dim, at, t.shape[dim]), t.dtype))
+            at += t.shape[dim]
+        return tuple(parts)
+
+
+def stack(tensors, dim=0):
+    """Tensors of one shape as slices of a new axis."""
+    tensors = tuple(tensors)
+    if not tensors:
+        fail("stack", "expected a non-empty list of tensors", kind=RuntimeError)
+    for t in tensors:
+        if tuple(t.shape) != tuple(tensors[0].shape):
+            fail("stack", "each tensor must have the same size", show_shape(t.shape), show_shape(tensors[0].shape),
+                 kind=ShapeError)
+    dim = normalize_axis(dim, tensors[0].ndim + 1, "stack")
+    return cat(tuple(unsqueeze(t, dim) for t in tensors), dim)       # noqa: F821
+
+
+__all__ = ["stack", "plans"]

@@ -1,0 +1,178 @@
+"""Contractions: matrix products in all their ranks."""
+
+from flambeau.base.errors import DTypeError, ShapeError, fail
+from flambeau.base.lazy import LazyModule
+from flambeau.ops.kinds import Composite, Contraction, broadcast, compute_dtype
+from flambeau.ops.samples import ulps
+from flambeau.ops.spec import op
+from flambeau.ops.trace import current, unify
+from flambeau.ops.view import expand, reshape, squeeze, transpose, unsqueeze
+from flambeau.types.dtype import FLOATING, int64
+from flambeau.types.shape import parse_axes, show_shape
+
+numpy = LazyModule("numpy")
+
+
+def same_dtype(name, first, *others):
+    """Contractions do not promote: all operands have one dtype."""
+    for other in others:
+        if other is not None and other.dtype is not first.dtype:
+            fail(name, "the dtypes of the operands differ", [first.dtype, other.dtype], "one dtype",
+                 hint="cast one of them with .to(dtype)", kind=DTypeError)
+    if first.dtype.kind == "c":
+        fail(name, "complex tensors are storage only so far", first.dtype, kind=DTypeError)
+
+
+def accumulator(dtype):
+    """The dtype of the sums."""
+    return compute_dtype(dtype) if dtype.kind == "f" else int64
+
+
+@op
+class Mm(Contraction):
+    """Matrices (m, k) @ (k, n), or batches of them: (b, m, k) @ (b, k, n)."""
+
+    signature = "input, other"
+    operands = ("input", "other")
+    dtypes = FLOATING
+    tolerance = ulps(256)
+    axes = "... m k, ... k n -> ... m n"
+
+    def samples(rng, shape):
+        return [rng.uniform(-1, 1, (5, 7)), rng.uniform(-1, 1, (7, 3))]
+
+    def infer_shape(x, y):
+        return parse_axes(Mm.axes).output_shape(x, y, op="matmul", unify=unify if current() is not None else None)
+
+    def reference(input, other):
+        return numpy.matmul(input, other)
+
+    def lower(planner, inputs, outputs):
+        from flambeau.compiler.contract import lower_product
+        lower_product(planner, inputs[0], inputs[1], None, outputs[0])
+
+    def derivative(grad, x, y):
+        return mm(grad, transpose(y, -1, -2)), mm(transpose(x, -1, -2), grad)      # noqa: F821
+
+
+@op
+class Matmul(Composite):
+    """The matrix product of any ranks: vectors, matrices, batches that broadcast (torch.matmul)."""
+
+    signature = "input, other"
+    operands = ("input", "other")
+    dtypes = FLOATING
+    tolerance = ulps(256)
+
+    def samples(rng, shape):
+        return [rng.uniform(-1, 1, (2, 5, 7)), rng.uniform(-1, 1, (7, 3))]
+
+    def prepare(self, values):
+        x, y = values["input"], values["other"]
+        if not hasattr(y, "dtype") or not hasattr(x, "dtype"):
+            fail("matmul", "both operands must be tensors", [type(x).__name__, type(y).__name__], kind=TypeError)
+        same_dtype("matmul", x, y)
+        if x.ndim == 0 or y.ndim == 0:
+            fail("matmul", "both operands need at least one axis", f"{show_shape(x.shape)} @ {show_shape(y.shape)}",
+                 "vectors, matrices or batches", hint="use * for a number", kind=ShapeError)
+        inner, other = x.shape[-1], y.shape[-2 if y.ndim > 1 else 0]
+        if isinstance(inner, int) and isinstance(other, int) and inner != other:
+            fail("matmul", "inner sizes differ", f"{show_shape(x.shape)} @ {show_shape(y.shape)}",
+                 f"the second operand's axis {-2 if y.ndim > 1 else 0} to have size {inner}",
+                 hint=_hint(x.shape, y.shape), kind=ShapeError)
+        return values
+
+    def reference(input, other):
+        return numpy.matmul(input, other)
+
+    def compute(input, other):
+        x = unsqueeze(input, 0) if input.ndim == 1 else input
+        y = unsqueeze(other, 1) if other.ndim == 1 else other
+        out = _batched(x, y)
+        if input.ndim == 1:
+            out = squeeze(out, -2)
+        return squeeze(out, -1) if other.ndim == 1 else out
+
+
+def _hint(x, y):
+    if len(y) > 1 and x[-1] == y[-1]:
+        return "transpose the second operand: x @ y.mT"
+    if len(x) > 1 and len(y) > 1 and x[-2] == y[-2]:
+        return "transpose the first operand: x.mT @ y"
+    return "check which axis is the one to sum over"
+
+
+def _batched(x, y):
+    if x.ndim == 2 and y.ndim == 2:
+        return mm(x, y)         # noqa: F821
+    if y.ndim == 2:
+        rows = 1
+        for s in x.shape[:-1]:
+            rows = rows * s
+        return reshape(mm(reshape(x, (rows, x.shape[-1])), y), (*x.shape[:-1], y.shape[-1]))      # noqa: F821
+    batch = broadcast("matmul", tuple(x.shape[:-2]), tuple(y.shape[:-2]))
+    count = 1
+    for s in batch:
+        count = count * s
+    x3 = reshape(expand(x, (*batch, *x.shape[-2:])), (count, *x.shape[-2:]))
+    y3 = reshape(expand(y, (*batch, *y.shape[-2:])), (count, *y.shape[-2:]))
+    return reshape(mm(x3, y3), (*batch, x.shape[-2], y.shape[-1]))          # noqa: F821
+
+
+@op
+class LinearRows(Contraction):
+    """(rows, k), (n, k), bias (n) or None -> (rows, n): x @ weight.T + bias in one kernel."""
+
+    signature = "input, weight, bias=None"
+    operands = ("input", "weight", "bias")
+    dtypes = FLOATING
+    tolerance = ulps(256)
+
+    def samples(rng, shape):
+        return [rng.uniform(-1, 1, (5, 7)), rng.uniform(-1, 1, (3, 7)), rng.uniform(-1, 1, (3,))]
+
+    def infer_shape(x, w, bias=None, **attrs):
+        return parse_axes("m k, n k -> m n").output_shape(x, w, op="linear",
+                                                         unify=unify if current() is not None else None)
+
+    def reference(input, weight, bias=None):
+        out = numpy.matmul(input, weight.T)
+        return out if bias is None else out + bias
+
+    def lower(planner, inputs, outputs, **attrs):
+        from flambeau.compiler.contract import lower_product
+        lower_product(planner, inputs[0], inputs[1], inputs[2] if len(inputs) > 2 else None, outputs[0],
+                      transposed=True)
+
+    def derivative(grad, x, w, b=None):
+        from flambeau.ops.reduce import sum as total
+        grads = (mm(grad, w), mm(transpose(grad, 0, 1), x))         # noqa: F821
+        return grads if b is None else (*grads, total(grad, 0))
+
+
+def linear(input, weight, bias=None):
+    """input @ weight.T + bias: (..., k), (n, k), (n) -> (..., n)."""
+    same_dtype("linear", input, weight, bias)
+    if weight.ndim == 1:
+        out = matmul(input, weight)         # noqa: F821
+        return out if bias is None else out + bias
+    if input.shape[-1] != weight.shape[-1] and isinstance(input.shape[-1], int):
+        fail("linear", "inner sizes differ", f"{show_shape(input.shape)} with weight {show_shape(weight.shape)}",
+             f"an input whose last axis has size {weight.shape[-1]}", hint="check in_features of the layer",
+             kind=ShapeError)
+    if input.ndim == 2:
+        return linear_rows(input, weight, bias)         # noqa: F821
+    rows = 1
+    for s in input.shape[:-1]:
+        rows = rows * s
+    out = linear_rows(reshape(input, (rows, input.shape[-1])), weight, bias)        # noqa: F821
+    return reshape(out, (*input.shape[:-1], weight.shape[0]))
+
+
+def bmm(input, mat2):
+    """Batches of matrices: (b, m, k) @ (b, k, n)."""
+    if input.ndim != 3 or mat2.ndim != 3:
+        fail("bmm", "batches of matrices have three axes", f"{show_shape(input.shape)}, {show_shape(mat2.shape)}",
+             "(b, m, k) and (b, k, n)", kind=ShapeError)
+    same_dtype("bmm", input, mat2)
+    return mm(input, mat2)          # noqa: F821

@@ -1,0 +1,151 @@
+"""Random numbers from a counter: element i of a draw is a function of the draw's key and i, whatever thread computes it.
+
+Bits come from the finaliser of SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA
+2014) applied to key + (i + 1) * gamma; normal numbers by Box and Muller's method from the two halves.
+"""
+
+from flambeau.ops.create import iota
+from flambeau.ops.elementwise import where
+from flambeau.ops.kinds import Composite, Elementwise, compute_dtype
+from flambeau.ops.spec import op
+from flambeau.ops.view import reshape
+from flambeau.types.dtype import FLOATING, float32, int64, uint32, uint64
+
+GAMMA = 0x9E3779B97F4A7C15
+FIRST, SECOND = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
+
+
+def mix(bits):
+    """SplitMix64's finaliser on a Python int."""
+    bits &= (1 << 64) - 1
+    bits = ((bits ^ (bits >> 30)) * FIRST) & ((1 << 64) - 1)
+    bits = ((bits ^ (bits >> 27)) * SECOND) & ((1 << 64) - 1)
+    return bits ^ (bits >> 31)
+
+
+class FromCounter(Elementwise):
+    """An element from (counter, key): 64 random bits turned into a value of `dtype`."""
+
+    signature = "counter, key, dtype"
+    operands = ("counter", "key")
+    differentiable = False
+
+    def native_arity(self):
+        return 0
+
+    def attributes_optional(self):
+        return False
+
+    def types(self, inputs, attrs):
+        return [int64, int64], attrs["dtype"]
+
+
+def random_bits(b, counter, key):
+    """64 bits as uint64."""
+    def constant(value):
+        return b.const(value, uint64, counter.lanes)
+
+    x = b.add(b.cast(key, uint64), b.mul(b.add(b.cast(counter, uint64), constant(1)), constant(GAMMA)))
+    x = b.mul(b.xor(x, b.shr(x, constant(30))), constant(FIRST))
+    x = b.mul(b.xor(x, b.shr(x, constant(27))), constant(SECOND))
+    return b.xor(x, b.shr(x, constant(31)))
+
+
+@op
+class UniformElement(FromCounter):
+    """Uniform in [0, 1): the top 24 bits (53 for float64) over 2 to that power."""
+
+    def scalar(b, counter, key, dtype=None):
+        inner = compute_dtype(dtype)
+        digits = {2: 11 if dtype.name == "float16" else 8, 4: 24, 8: 53}[dtype.itemsize]
+        bits = b.shr(random_bits(b, counter, key), b.const(64 - digits, uint64, counter.lanes))
+        return b.mul(b.cast(b.cast(bits, int64), inner), b.const(2.0 ** -digits, inner, counter.lanes))
+
+
+@op
+class NormalElement(FromCounter):
+    """Standard normal."""
+
+    def scalar(b, counter, key, dtype=None):
+        inner = compute_dtype(dtype)
+        bits = random_bits(b, counter, key)
+        high = b.cast(b.shr(bits, b.const(32, uint64, counter.lanes)), uint32)
+        low = b.cast(b.and_(bits, b.const(0xFFFFFFFF, uint64, counter.lanes)), uint32)
+
+        def unit(word, offset):
+            scaled = b.cast(b.cast(word, int64), inner)
+            return b.fma(scaled, b.const(2.0 ** -32, inner, counter.lanes), b.const(offset, inner, counter.lanes))
+
+        radius = b.sqrt(b.mul(b.const(-2.0, inner, counter.lanes), b.call("log", unit(high, 2.0 ** -33))))
+        angle = b.mul(unit(low, 0.0), b.const(6.283185307179586, inner, counter.lanes))
+        return b.mul(radius, b.call("cos", angle))
+
+
+@op
+class IntegerElement(FromCounter):
+    """Uniform integer in [low, high): 64 bits modulo the width (bias below 2**-32 for widths below 2**32)."""
+
+    signature = "counter, key, low, high, dtype"
+
+    def scalar(b, counter, key, low=0, high=1, dtype=None):
+        bits = b.cast(b.shr(random_bits(b, counter, key), b.const(1, uint64, counter.lanes)), int64)
+        return b.add(b.irem(bits, b.const(high - low, int64, counter.lanes)), b.const(low, int64, counter.lanes))
+
+
+def counters(x):
+    """0, 1, 2, ... in row-major order, in the shape of x."""
+    return reshape(iota((x.numel(),), 0, int64), tuple(x.shape))
+
+
+class Draw(Composite):
+    """A draw in the shape of `like`; `key` is a number that the generator gives."""
+
+    signature = "like, key"
+    operands = ("like", "key")
+    numbers = True
+    differentiable = False
+
+
+@op
+class UniformLike(Draw):
+    """Uniform numbers in [0, 1) in shape and dtype of `like`."""
+
+    def compute(like, key):
+        return uniform_element(counters(like), key, like.dtype)     # noqa: F821
+
+
+@op
+class NormalLike(Draw):
+    """Standard normal numbers in shape and dtype of `like`."""
+
+    def compute(like, key):
+        return normal_element(counters(like), key, like.dtype)      # noqa: F821
+
+
+@op
+class IntegerLike(Draw):
+    """Integers in [low, high) in shape and dtype of `like`."""
+
+    signature = "like, key, low, high"
+
+    def compute(like, key, low, high):
+        return integer_element(counters(like), key, low, high, like.dtype)      # noqa: F821
+
+
+@op
+class DropoutWithKey(Composite):
+    """Each element 0 with probability p, else divided by 1 - p. The mask is not kept: it is drawn again from the key."""
+
+    signature = "input, key, p"
+    operands = ("input", "key")
+    numbers = True
+    dtypes = FLOATING
+
+    def compute(input, key, p):
+        if p == 1.0:
+            return input * 0.0
+        kept = uniform_element(counters(input), key, float32) >= p       # noqa: F821
+        return where(kept, input * (1.0 / (1.0 - p)), 0.0)
+
+    def derivative(grad, x, key, *, p):
+        return dropout_with_key(grad, key, p)       # noqa: F821

@@ -1,0 +1,256 @@
+"""Convolution and pooling: contractions and reductions over sliding windows. Layout is (batch, channels, height, width)."""
+
+from flambeau.base.errors import ShapeError, fail
+from flambeau.base.lazy import LazyModule
+from flambeau.ops.kinds import Window
+from flambeau.ops.matmul import same_dtype
+from flambeau.ops.samples import ulps
+from flambeau.ops.spec import op
+from flambeau.types.dtype import FLOATING, int64
+from flambeau.types.shape import show_shape
+
+numpy = LazyModule("numpy")
+
+
+def out_size(size, kernel, stride, padding, dilation):
+    """How many windows fit."""
+    return (size + 2 * padding - dilation * (kernel - 1) - 1) // stride + 1
+
+
+def specification(kernel_size, stride, padding, dilation, groups, dtype, bias=False):
+    from flambeau.compiler.conv import Convolution
+    return Convolution(kernel_size, stride, padding, dilation, groups, bias, dtype)
+
+
+class Convolving(Window):
+    """What the three products of a convolution share: the window's numbers as attributes."""
+
+    dtypes = FLOATING
+    tolerance = ulps(512)
+
+
+NUMBERS = "kernel_size, stride=(1, 1), padding=(0, 0), dilation=(1, 1), groups=1"
+
+
+@op
+class Convolution(Convolving):
+    """out[n, k] = bias[k] + sum over c, r, s of input[n, c, moved by (r, s)] * weight[k, c, r, s]."""
+
+    signature = f"input, weight, bias, {NUMBERS}"
+    operands = ("input", "weight", "bias")
+
+    def infer_shape(x, w, bias=None, *, kernel_size, stride, padding, dilation, groups, **attrs):
+        return (x[0], w[0], *(out_size(x[2 + i], kernel_size[i], stride[i], padding[i], dilation[i]) for i in (0, 1)))
+
+    def lower(planner, inputs, outputs, *, kernel_size, stride, padding, dilation, groups, **attrs):
+        from flambeau.compiler.contract import lower_convolution
+        x = inputs[0]
+        spec = specification(kernel_size, stride, padding, dilation, groups, x.dtype, len(inputs) > 2)
+        lower_convolution(planner, "forward", inputs, outputs[0], spec, x.shape, outputs[0].shape)
+
+    def derivative(grad, x, w, b=None, *, kernel_size, stride, padding, dilation, groups):
+        from flambeau.ops.reduce import sum as total
+        window = (kernel_size, stride, padding, dilation, groups)
+        grads = (convolution_input_gradient(grad, w, tuple(x.shape), *window),      # noqa: F821
+                 convolution_weight_gradient(x, grad, *window))                     # noqa: F821
+        return grads if b is None else (*grads, total(grad, (0, 2, 3)))
+
+    def samples(rng, shape):
+        return [rng.uniform(-1, 1, (2, 4, 6, 5)), rng.uniform(-1, 1, (6, 4, 3, 3)), rng.uniform(-1, 1, (6,))]
+
+    cases = [{"kernel_size": (3, 3)}, {"kernel_size": (3, 3), "stride": (2, 1), "padding": (1, 2)}]
+
+    def reference(input, weight, bias=None, kernel_size=None, stride=(1, 1), padding=(0, 0), dilation=(1, 1), groups=1):
+        columns = unfold(input, kernel_size, stride, padding, dilation)         # n, c, r, s, oh, ow
+        n, c, r, s, oh, ow = columns.shape
+        columns = columns.reshape(n, groups, c // groups, r, s, oh, ow)
+        filters = weight.reshape(groups, weight.shape[0] // groups, c // groups, r, s)
+        out = numpy.einsum("ngcrsxy,gkcrs->ngkxy", columns, filters).reshape(n, weight.shape[0], oh, ow)
+        return out if bias is None else out + bias[:, None, None]
+
+
+def unfold(image, kernel, stride, padding, dilation):
+    """NumPy: every window of an image, (n, c, kernel rows, kernel columns, out rows, out columns)."""
+    n, c, h, w = image.shape
+    padded = numpy.pad(image, ((0, 0), (0, 0), (padding[0],) * 2, (padding[1],) * 2))
+    oh, ow = (out_size(image.shape[2 + i], kernel[i], stride[i], padding[i], dilation[i]) for i in (0, 1))
+    columns = numpy.empty((n, c, *kernel, oh, ow), image.dtype)
+    for r in range(kernel[0]):
+        for s in range(kernel[1]):
+            top, left = r * dilation[0], s * dilation[1]
+            columns[:, :, r, s] = padded[:, :, top:top + oh * stride[0]:stride[0], left:left + ow * stride[1]:stride[1]]
+    return columns
+
+
+@op
+class ConvolutionInputGradient(Convolving):
+    """The gradient of a convolution's input of shape `size`."""
+
+    signature = f"grad, weight, size, {NUMBERS}"
+    operands = ("grad", "weight")
+
+    def infer_shape(grad, w, *, size, **attrs):
+        return tuple(size)
+
+    def lower(planner, inputs, outputs, *, size, kernel_size, stride, padding, dilation, groups):
+        from flambeau.compiler.contract import lower_convolution
+        grad = inputs[0]
+        spec = specification(kernel_size, stride, padding, dilation, groups, grad.dtype)
+        lower_convolution(planner, "backward_data", inputs, outputs[0], spec, outputs[0].shape, grad.shape)
+
+    def derivative(g, grad, w, *, size, kernel_size, stride, padding, dilation, groups):
+        window = (kernel_size, stride, padding, dilation, groups)
+        return (convolution(g, w, None, *window),               # noqa: F821
+                convolution_weight_gradient(g, grad, *window))  # noqa: F821
+
+
+@op
+class ConvolutionWeightGradient(Convolving):
+    """The gradient of a convolution's weight."""
+
+    signature = f"input, grad, {NUMBERS}"
+    operands = ("input", "grad")
+
+    def infer_shape(x, grad, *, kernel_size, groups, **attrs):
+        return (grad[1], x[1] // groups, *kernel_size)
+
+    def lower(planner, inputs, outputs, *, kernel_size, stride, padding, dilation, groups):
+        from flambeau.compiler.contract import lower_convolution
+        x, grad = inputs
+        spec = specification(kernel_size, stride, padding, dilation, groups, grad.dtype)
+        lower_convolution(planner, "backward_weight", inputs, outputs[0], spec, x.shape, grad.shape)
+
+    def derivative(g, x, grad, *, kernel_size, stride, padding, dilation, groups):
+        window = (kernel_size, stride, padding, dilation, groups)
+        return (convolution_input_gradient(grad, g, tuple(x.shape), *window),   # noqa: F821
+                convolution(x, g, None, *window))                               # noqa: F821
+
+
+def conv2d(input, weight, bias=None, stride=(1, 1), padding=(0, 0), dilation=(1, 1), groups=1):
+    """2-d convolution: (n, c, h, w), (k, c / groups, r, s), (k) -> (n, k, h', w'); all numbers as pairs."""
+    same_dtype("conv2d", input, weight, bias)
+    if input.ndim != 4 or weight.ndim != 4:
+        fail("conv2d", "input and weight have four axes", f"{show_shape(input.shape)}, {show_shape(weight.shape)}",
+             "(batch, channels, height, width) and (out, in / groups, rows, columns)", kind=ShapeError)
+    if input.shape[1] != weight.shape[1] * groups:
+        fail("conv2d", "the number of channels differs", f"input {show_shape(input.shape)} with weight "
+             f"{show_shape(weight.shape)} and groups={groups}", f"an input of {weight.shape[1] * groups} channels",
+             kind=ShapeError)
+    if weight.shape[0] % groups:
+        fail("conv2d", "the outputs do not divide into groups", weight.shape[0], f"a multiple of {groups}", kind=ShapeError)
+    kernel = tuple(weight.shape[2:])
+    for i, name in ((0, "height"), (1, "width")):
+        if input.shape[2 + i] + 2 * padding[i] < dilation[i] * (kernel[i] - 1) + 1:
+            fail("conv2d", f"the kernel is larger than the padded input's {name}",
+                 f"{input.shape[2 + i]} + 2 * {padding[i]} with kernel {kernel[i]} and dilation {dilation[i]}",
+                 hint="pad more, or use a smaller kernel", kind=ShapeError)
+    return convolution(input, weight, bias, kernel, tuple(stride), tuple(padding), tuple(dilation), groups)     # noqa: F821
+
+
+# ---------------------------------------------------------------------------------- pooling
+POOL = "kernel_size, stride, padding=(0, 0), dilation=(1, 1), ceil_mode=False"
+
+
+def pooling(kernel_size, stride, padding, dilation, dtype):
+    from flambeau.compiler.window import Pooling
+    return Pooling(kernel_size, stride, padding, dilation, dtype)
+
+
+def pool_params(x, out):
+    """The sizes that the pooling templates take."""
+    return {"planes": x.shape[0] * x.shape[1], "H": x.shape[2], "W": x.shape[3], "OH": out.shape[2], "OW": out.shape[3]}
+
+
+@op
+class MaxPool2dWithIndices(Window):
+    """The maximum of each window and its place in the plane."""
+
+    signature = f"input, {POOL}"
+    outputs = ("values", "indices")
+    dtypes = FLOATING
+    tolerance = ulps(0)
+    cases = [{"kernel_size": (2, 2), "stride": (2, 2)}, {"kernel_size": (3, 2), "stride": (2, 1), "padding": (1, 1)}]
+
+    def samples(rng, shape):
+        return [rng.uniform(-1, 1, (2, 3, 7, 6))]
+
+    def infer_shape(x, *, kernel_size, stride, padding, dilation, ceil_mode):
+        shape = (x[0], x[1], *(pool_size(x[2 + i], kernel_size[i], stride[i], padding[i], dilation[i], ceil_mode)
+                               for i in (0, 1)))
+        return shape, shape
+
+    def infer_dtype(x, **attrs):
+        return x, int64
+
+    def lower(planner, inputs, outputs, *, kernel_size, stride, padding, dilation, ceil_mode):
+        from flambeau.compiler import window
+        x = planner.dense(inputs[0])
+        spec = pooling(kernel_size, stride, padding, dilation, x.dtype)
+        work = outputs[0].shape[0] * outputs[0].shape[1] * outputs[0].shape[2] * outputs[0].shape[3]
+        planner.launch_template(window.max_pool2d(spec), [x, *outputs], pool_params(x, outputs[0]),
+                                work * (4 * kernel_size[0] * kernel_size[1]))
+
+    def derivative(grads, out, x, *, kernel_size, stride, padding, dilation, ceil_mode):
+        return max_pool2d_gradient(grads[0], out[1], tuple(x.shape), kernel_size, stride, padding, dilation)   # noqa: F821
+
+    def reference(input, kernel_size=None, stride=None, padding=(0, 0), dilation=(1, 1), ceil_mode=False):
+        places = numpy.arange(input.shape[2] * input.shape[3], dtype="int64").reshape(1, 1, *input.shape[2:])
+        outside = ((0, 0), (0, 0), (padding[0],) * 2, (padding[1],) * 2)
+        padded = numpy.pad(input.astype("float64"), outside, constant_values=-numpy.inf)
+        columns = unfold(padded, kernel_size, stride, (0, 0), dilation)
+        index = unfold(numpy.pad(places, outside), kernel_size, stride, (0, 0), dilation)
+        flat = columns.reshape(*columns.shape[:2], -1, *columns.shape[4:])
+        best = flat.argmax(2)[:, :, None]
+        index = numpy.broadcast_to(index.reshape(1, 1, -1, *columns.shape[4:]), flat.shape)
+        return (numpy.take_along_axis(flat, best, 2)[:, :, 0].astype(input.dtype),
+                numpy.take_along_axis(index, best, 2)[:, :, 0])
+
+
+def pool_size(size, kernel, stride, padding, dilation, ceil_mode):
+    """The number of windows along an axis, as PyTorch counts with ceil_mode."""
+    if not ceil_mode:
+        return out_size(size, kernel, stride, padding, dilation)
+    from flambeau.types.dim import minimum
+    count = (size + 2 * padding - dilation * (kernel - 1) - 1 + stride - 1) // stride + 1
+    return minimum(count, (size + padding - 1) // stride + 1)    # the last window starts inside
+
+
+@op
+class MaxPool2dGradient(Window):
+    """Each gradient goes to the place of its maximum."""
+
+    signature = "grad, indices, size, kernel_size, stride, padding, dilation"
+    operands = ("grad", "indices")
+    dtypes = FLOATING
+
+    def infer_shape(grad, indices, *, size, **attrs):
+        return tuple(size)
+
+    def lower(planner, inputs, outputs, *, size, kernel_size, stride, padding, dilation):
+        from flambeau.compiler import window
+        grad, indices = (planner.dense(i) for i in inputs)
+        spec = pooling(kernel_size, stride, padding, dilation, grad.dtype)
+        work = outputs[0].shape[0] * outputs[0].shape[1] * outputs[0].shape[2] * outputs[0].shape[3]
+        planner.launch_template(window.max_pool2d_backward(spec), [grad, indices, outputs[0]],
+                                pool_params(outputs[0], grad), 4 * work)
+
+    def derivative(g, grad, indices, *, size, kernel_size, stride, padding, dilation):
+        from flambeau.ops.index import gather
+        from flambeau.ops.view import flatten, reshape
+        picked = gather(flatten(g, 2), 2, flatten(indices, 2))
+        return reshape(picked, tuple(grad.shape)), None
+
+
+def max_pool2d(input, kernel_size, stride, padding=(0, 0), dilation=(1, 1), ceil_mode=False):
+    """The maximum of each window: (n, c, h, w) -> (n, c, h', w'); all numbers as pairs."""
+    if input.ndim != 4:
+        fail("max_pool2d", "the input has four axes", show_shape(input.shape), "(batch, channels, height, width)",
+             kind=ShapeError)
+    for p, k in zip(padding, kernel_size):
+        if 2 * p > k:
+            fail("max_pool2d", "padding is more than half of the kernel", padding, f"at most {kernel_size} / 2")
+    sizes = [pool_size(input.shape[2 + i], kernel_size[i], stride[i], padding[i], dilation[i], ceil_mode) for i in (0, 1)]
+    if any(isinstance(s, int) and s < 1 for s in sizes):
+        fail("max_pool2d", "the output would be empty", show_shape(input.shape), f"an input of at least {kernel_size}")
+    return max_pool2d_with_indices(input, tuple(kernel_size), tuple(stride), tuple(padding), tuple(dilation),   # noqa: F821
+                                   bool(ceil_mode))[0]

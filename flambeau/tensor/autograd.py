@@ -1,0 +1,144 @@
+"""The tape's public side: modes, backward, grad."""
+
+import functools
+
+from flambeau.base.errors import fail
+from flambeau.runtime import _core
+from flambeau.runtime._core import Tensor
+from flambeau.tensor.create import ones_like
+
+
+class GradMode:
+    """Switches recording for a block or, as a decorator, for a function."""
+
+    def __init__(self, enabled):
+        self.enabled = enabled
+
+    def __enter__(self):
+        self.before = _core.set_grad_mode(self.enabled)
+        return self
+
+    def __exit__(self, *error):
+        _core.set_grad_mode(self.before)
+
+    def __call__(self, function):
+        @functools.wraps(function)
+        def wrapped(*args, **kwargs):
+            with type(self)(self.enabled) if type(self) is GradMode else type(self)():
+                return function(*args, **kwargs)
+        return wrapped
+
+
+class no_grad(GradMode):        # noqa: N801 - PyTorch's name
+    """Inside, nothing is recorded: results do not require gradients."""
+
+    def __new__(cls, function=None):
+        made = super().__new__(cls)
+        if function is None:
+            return made
+        made.__init__()
+        return made(function)
+
+    def __init__(self, function=None):
+        super().__init__(False)
+
+
+class enable_grad(no_grad):     # noqa: N801
+    """Inside, recording is on, also within no_grad."""
+
+    def __init__(self, function=None):
+        GradMode.__init__(self, True)
+
+
+class inference_mode(GradMode):     # noqa: N801
+    """no_grad for inference."""
+
+    def __init__(self, mode=True):
+        super().__init__(not mode)
+
+
+class set_grad_enabled(GradMode):       # noqa: N801
+    """Switch recording on or off, from now on or for a block."""
+
+    def __init__(self, mode):
+        super().__init__(bool(mode))
+        self.before = _core.set_grad_mode(bool(mode))
+
+    def __enter__(self):
+        _core.set_grad_mode(self.enabled)
+        return self
+
+
+def is_grad_enabled():
+    """True if operations are recorded."""
+    return _core.grad_mode()
+
+
+def _start(name, outputs, gradients):
+    """Checked roots and their gradients."""
+    roots, grads = [], []
+    for i, t in enumerate(outputs):
+        g = None if gradients is None else gradients[i]
+        if not t.requires_grad:
+            fail(name, f"element {i} of tensors does not require grad and does not have a grad_fn",
+                 hint="set requires_grad=True on an input, and check that no_grad() is not active")
+        if g is None:
+            if t.numel() != 1:
+                fail(name, "grad can be implicitly created only for scalar outputs", tuple(t.shape), "one element",
+                     hint="reduce it with .sum() or .mean(), or pass gradient=")
+            g = ones_like(t.detach())
+        elif tuple(g.shape) != tuple(t.shape):
+            fail(name, f"Mismatch in shape: grad_output[{i}]", tuple(g.shape), tuple(t.shape))
+        roots.append(t)
+        grads.append(g)
+    return roots, grads
+
+
+def _listed(value):
+    return [value] if isinstance(value, Tensor) else None if value is None else list(value)
+
+
+def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False, inputs=None):
+    """Add to .grad of every leaf that `tensors` depend on (of `inputs` only, if given)."""
+    roots, grads = _start("backward", _listed(tensors), _listed(grad_tensors))
+    keep = create_graph if retain_graph is None else retain_graph
+    _core.run_backward(roots, grads, bool(keep), bool(create_graph), _listed(inputs), True)
+
+
+def tensor_backward(self, gradient=None, retain_graph=None, create_graph=False, inputs=None):
+    """Add to .grad of every leaf this tensor depends on."""
+    backward(self, gradient, retain_graph, create_graph, inputs)
+
+
+def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=False, only_inputs=True,
+         allow_unused=None, is_grads_batched=False, materialize_grads=False):
+    """The gradients of `outputs` with respect to `inputs`, as a tuple; .grad fields stay as they are."""
+    inputs = _listed(inputs)
+    for i, t in enumerate(inputs):
+        if not t.requires_grad:
+            fail("grad", "One of the differentiated Tensors does not require grad", f"input {i}",
+                 hint="set requires_grad=True on it before it is used")
+    roots, grads = _start("grad", _listed(outputs), _listed(grad_outputs))
+    keep = create_graph if retain_graph is None else retain_graph
+    found = _core.run_backward(roots, grads, bool(keep), bool(create_graph), inputs, False)
+    if materialize_grads:
+        from flambeau.tensor.create import zeros_like
+        found = [zeros_like(t) if g is None else g for t, g in zip(inputs, found)]
+    elif not allow_unused and any(g is None for g in found):
+        fail("grad", "One of the differentiated Tensors appears to not have been used in the graph",
+             f"input {[g is None for g in found].index(True)}", hint="pass allow_unused=True to get None for it")
+    return tuple(found)
+
+
+class AccumulateGrad:
+    """The end of the tape at a leaf: `variable` is the leaf."""
+
+    def __init__(self, variable):
+        self.variable = variable
+        self.next_functions = ()
+
+    def name(self):
+        return "torch::autograd::AccumulateGrad"
+
+
+_core.set_hook("accumulate_node", AccumulateGrad)

@@ -1,0 +1,305 @@
+"""Creation of tensors: constants, ranges, random draws, and conversion from Python and NumPy."""
+
+import math
+
+from flambeau.base.errors import ArgumentError, DTypeError, fail
+from flambeau.ops import random as draws
+from flambeau.ops.elementwise import cast, copy
+from flambeau.ops.write import write
+from flambeau.runtime import _core
+from flambeau.runtime._core import Tensor
+from flambeau.tensor.rng import next_key
+from flambeau.types import dtype as dtypes
+from flambeau.types.device import as_device
+from flambeau.types.dtype import bool_, float32, float64, get_default_dtype, int64
+from flambeau.types.layout import contiguous_strides
+
+
+def sizes_of(size):
+    """(2, 3), ((2, 3),) or a Size -> (2, 3)."""
+    if len(size) == 1 and not isinstance(size[0], int) and hasattr(size[0], "__iter__"):
+        size = tuple(size[0])
+    return tuple(s.__index__() for s in size)
+
+
+def is_meta(device):
+    """True for shapes without memory; an error for a device that is not here."""
+    if device is None:
+        return False
+    device = as_device(device)
+    if device.type not in ("cpu", "meta"):
+        fail("device", f"{device.type} is not available", str(device), "cpu or meta",
+             hint=f"use device='cpu', or 'cuda' only if {'cuda.is_available()'!r} says so")
+    return device.type == "meta"
+
+
+def new(shape, dtype, device, requires_grad=False):
+    """Uninitialised memory."""
+    dtype = get_default_dtype() if dtype is None else dtype
+    if is_meta(device):
+        out = _core.shape_only(shape, dtype)
+    else:
+        out = _core.empty_strided(shape, None, dtype)
+    if requires_grad:
+        out.requires_grad = True
+    return out
+
+
+def filled(shape, value, dtype, device, requires_grad):
+    out = new(shape, dtype, device)
+    if not out.is_shape_only and out.numel():
+        write(out, value)
+        out._reset_version()
+    if requires_grad:
+        out.requires_grad = True
+    return out
+
+
+def empty(*size, dtype=None, device=None, requires_grad=False, out=None, layout=None, pin_memory=False,
+          memory_format=None):
+    """A tensor of uninitialised memory."""
+    return new(sizes_of(size), dtype, device, requires_grad)
+
+
+def empty_strided(size, stride, *, dtype=None, device=None, requires_grad=False, layout=None, pin_memory=False):
+    """Uninitialised memory with given strides (elements)."""
+    out = _core.empty_strided(tuple(size), tuple(stride), get_default_dtype() if dtype is None else dtype)
+    return out.requires_grad_(requires_grad)
+
+
+def zeros(*size, dtype=None, device=None, requires_grad=False, out=None, layout=None, pin_memory=False):
+    """A tensor of zeros."""
+    return filled(sizes_of(size), 0, dtype, device, requires_grad)
+
+
+def ones(*size, dtype=None, device=None, requires_grad=False, out=None, layout=None, pin_memory=False):
+    """A tensor of ones."""
+    return filled(sizes_of(size), 1, dtype, device, requires_grad)
+
+
+def full(size, fill_value, *, dtype=None, device=None, requires_grad=False, out=None, layout=None, pin_memory=False):
+    """A tensor of one value; its dtype is the value's."""
+    if isinstance(fill_value, Tensor):
+        fill_value = fill_value.item()
+    dtype = dtypes.scalar_dtype(fill_value) if dtype is None else dtype
+    return filled(sizes_of((size,)), fill_value, dtype, device, requires_grad)
+
+
+def _like(x, dtype, device):
+    return x.dtype if dtype is None else dtype, x.device if device is None else device
+
+
+def empty_like(input, *, dtype=None, device=None, requires_grad=False, memory_format=None, layout=None, pin_memory=False):
+    """Uninitialised memory in the shape of `input`."""
+    return new(tuple(input.shape), *_like(input, dtype, device), requires_grad)
+
+
+def zeros_like(input, *, dtype=None, device=None, requires_grad=False, memory_format=None, layout=None, pin_memory=False):
+    """Zeros in the shape of `input`."""
+    return filled(tuple(input.shape), 0, *_like(input, dtype, device), requires_grad)
+
+
+def ones_like(input, *, dtype=None, device=None, requires_grad=False, memory_format=None, layout=None, pin_memory=False):
+    """Ones in the shape of `input`."""
+    return filled(tuple(input.shape), 1, *_like(input, dtype, device), requires_grad)
+
+
+def full_like(input, fill_value, *, dtype=None, device=None, requires_grad=False, memory_format=None, layout=None,
+              pin_memory=False):
+    """One value in the shape of `input`."""
+    return filled(tuple(input.shape), fill_value, *_like(input, dtype, device), requires_grad)
+
+
+# ---------------------------------------------------------------------------------- from Python and NumPy
+def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=False):
+    """A new tensor with a copy of `data`: a number, nested sequences, a NumPy array or a tensor.
+
+    >>> tensor([[1, 2], [3, 4]]).shape
+    flambeau.Size([2, 2])
+    """
+    if is_meta(device):
+        made = tensor(data, dtype=dtype)
+        return _core.shape_only(tuple(made.shape), made.dtype)
+    if isinstance(data, Tensor):
+        out = copy(data.detach())
+        out = out if dtype is None else cast(out, dtype)
+    elif isinstance(data, (bool, int, float)):
+        out = filled((), data, dtypes.scalar_dtype(data) if dtype is None else dtype, None, False)
+    elif type(data).__module__ == "numpy":
+        out = copy(from_numpy(_as_array(data)))
+        out = out if dtype is None else cast(out, dtype)
+    else:
+        out = _from_nested(data, dtype)
+    return out.requires_grad_(True) if requires_grad else out
+
+
+def _as_array(data):
+    import numpy
+    return numpy.asarray(data)
+
+
+def _from_nested(data, dtype):
+    """Through one NumPy array; numbers decide the dtype as PyTorch does."""
+    import numpy
+    data = _plain(data)
+    try:
+        array = numpy.array(data)
+    except ValueError:
+        array = None
+    if array is None or array.dtype.kind not in "biufc":
+        fail("tensor", "the data are not a regular array of numbers", repr(data)[:80],
+             "nested sequences of one length a level", kind=ValueError)
+    if dtype is None:
+        dtype = {"b": bool_, "i": int64, "u": int64, "f": get_default_dtype()}.get(array.dtype.kind)
+        if array.size == 0:
+            dtype = get_default_dtype()
+        if dtype is None:
+            dtype = dtypes.complex128 if get_default_dtype() is float64 else dtypes.complex64
+        if _typed(data) is not None:
+            dtype = _typed(data)
+    if dtype.name == "bfloat16":
+        return cast(from_numpy(numpy.array(array, dtype="float32", order="C")), dtype)
+    return copy(from_numpy(numpy.array(array.astype(dtype.numpy), order="C", ndmin=array.ndim)))
+
+
+def _plain(data):
+    if isinstance(data, Tensor):
+        return data.tolist()
+    if isinstance(data, (list, tuple)):
+        return [_plain(d) if isinstance(d, (Tensor, list, tuple)) else d for d in data]
+    return list(data) if hasattr(data, "__iter__") and not hasattr(data, "dtype") else data
+
+
+def _typed(data):
+    """The dtype of the first NumPy scalar or array in a nested list, None if there is none."""
+    while isinstance(data, list) and data:
+        data = data[0]
+    return dtypes.from_numpy(data.dtype) if type(data).__module__ == "numpy" else None
+
+
+def from_numpy(array):
+    """A tensor that shares memory with a NumPy array."""
+    import numpy
+    if not isinstance(array, numpy.ndarray):
+        fail("from_numpy", "expected an array", type(array).__name__, "numpy.ndarray", kind=ArgumentError)
+    if any(s < 0 for s in array.strides):
+        fail("from_numpy", "the array has negative strides", array.strides, "strides of 0 or more",
+             hint="pass array.copy()", kind=ValueError)
+    if not array.dtype.isnative or any(s % array.itemsize for s in array.strides):
+        fail("from_numpy", "the array's bytes are not laid out as elements", array.dtype,
+             hint="pass array.astype(array.dtype.newbyteorder('='))", kind=ValueError)
+    try:
+        dtype = dtypes.from_numpy(array.dtype)
+    except TypeError as error:
+        raise TypeError(f"can't convert np.ndarray of type {array.dtype}: {error}") from None
+    strides = [s // array.itemsize for s in array.strides]
+    if array.size == 0:
+        strides = contiguous_strides(array.shape)
+    span = sum((n - 1) * s for n, s in zip(array.shape, array.strides)) + array.itemsize if array.size else 0
+    return _core.from_memory(array.ctypes.data, span, array, array.shape, strides, 0, dtype)
+
+
+def as_tensor(data, dtype=None, device=None):
+    """`data` as a tensor, without a copy where it is a tensor or a NumPy array of that dtype."""
+    if isinstance(data, Tensor):
+        return data if dtype is None or data.dtype is dtype else cast(data, dtype)
+    if type(data).__module__ == "numpy" and hasattr(data, "strides") and getattr(data, "ndim", 0):
+        shared = from_numpy(data)
+        return shared if dtype is None or shared.dtype is dtype else cast(shared, dtype)
+    return tensor(data, dtype=dtype)
+
+
+# ---------------------------------------------------------------------------------- ranges
+def arange(*bounds, dtype=None, device=None, requires_grad=False, out=None, layout=None, pin_memory=False, start=None,
+           end=None, step=None):
+    """start, start + step, ... below end."""
+    import numpy
+    if bounds:
+        first, last, by = ((0, bounds[0], 1) if len(bounds) == 1 else (*bounds, 1)[:3])
+    else:
+        first, last, by = 0, end, 1
+    first, last, by = (first if start is None else start, last if end is None else end, by if step is None else step)
+    first, last, by = (v.item() if isinstance(v, Tensor) else v for v in (first, last, by))
+    if by == 0:
+        raise RuntimeError("step must be nonzero")
+    if (last - first) * by < 0:
+        raise RuntimeError("upper bound and lower bound inconsistent with step sign")
+    if dtype is None:
+        dtype = int64 if all(isinstance(v, int) for v in (first, last, by)) else get_default_dtype()
+    count = max(0, math.ceil((last - first) / by))
+    values = first + numpy.arange(count, dtype="float64" if dtype.kind == "f" else "int64") * by
+    made = cast(from_numpy(values), dtype)
+    return made.requires_grad_(True) if requires_grad else made
+
+
+def linspace(start, end, steps, *, dtype=None, device=None, requires_grad=False, out=None, layout=None, pin_memory=False):
+    """`steps` evenly spaced numbers from start to end, both included."""
+    import numpy
+    made = cast(from_numpy(numpy.linspace(float(start), float(end), int(steps))),
+                get_default_dtype() if dtype is None else dtype)
+    return made.requires_grad_(True) if requires_grad else made
+
+
+def eye(n, m=None, *, dtype=None, device=None, requires_grad=False, out=None, layout=None, pin_memory=False):
+    """Ones on the main diagonal of an (n, m) matrix of zeros."""
+    import numpy
+    made = cast(from_numpy(numpy.eye(n, m)), get_default_dtype() if dtype is None else dtype)
+    return made.requires_grad_(True) if requires_grad else made
+
+
+# ---------------------------------------------------------------------------------- random
+def _drawn(op, shape, dtype, device, requires_grad, generator, *attributes):
+    like = new(shape, dtype, device)
+    if like.is_shape_only:
+        return like
+    made = op(like, next_key(generator), *attributes) if like.numel() else like
+    return made.requires_grad_(True) if requires_grad else made
+
+
+def rand(*size, generator=None, dtype=None, device=None, requires_grad=False, out=None, layout=None, pin_memory=False):
+    """Uniform random numbers in [0, 1)."""
+    return _drawn(draws.uniform_like, sizes_of(size), dtype, device, requires_grad, generator)
+
+
+def randn(*size, generator=None, dtype=None, device=None, requires_grad=False, out=None, layout=None, pin_memory=False):
+    """Standard normal random numbers."""
+    return _drawn(draws.normal_like, sizes_of(size), dtype, device, requires_grad, generator)
+
+
+def randint(*args, generator=None, dtype=int64, device=None, requires_grad=False, low=None, high=None, size=None,
+            out=None, layout=None, pin_memory=False):
+    """Random integers: randint(high, size) in [0, high), randint(low, high, size) in [low, high)."""
+    args = list(args)
+    if size is None:
+        size = args.pop()
+    if high is None:
+        high = args.pop()
+    low = args.pop() if args else 0 if low is None else low
+    if high <= low:
+        raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
+    return _drawn(draws.integer_like, sizes_of((size,)), dtype, device, requires_grad, generator, int(low), int(high))
+
+
+def rand_like(input, *, dtype=None, device=None, requires_grad=False, memory_format=None, generator=None):
+    """Uniform random numbers in the shape of `input`."""
+    return rand(tuple(input.shape), dtype=dtype or input.dtype, generator=generator, requires_grad=requires_grad)
+
+
+def randn_like(input, *, dtype=None, device=None, requires_grad=False, memory_format=None, generator=None):
+    """Standard normal random numbers in the shape of `input`."""
+    return randn(tuple(input.shape), dtype=dtype or input.dtype, generator=generator, requires_grad=requires_grad)
+
+
+def randperm(n, *, generator=None, dtype=int64, device=None, requires_grad=False, out=None, layout=None, pin_memory=False):
+    """The integers below n in random order."""
+    import numpy
+    keys = rand(n, dtype=float64, generator=generator)
+    order = numpy.argsort(keys.numpy(), kind="stable") if n else numpy.zeros(0, "int64")
+    return cast(from_numpy(order), dtype)
+
+
+def bernoulli(input, *, generator=None, out=None):
+    """1 with probability `input`, else 0, element by element."""
+    if input.dtype.kind != "f":
+        fail("bernoulli", "probabilities must be floating point", input.dtype, kind=DTypeError)
+    return cast(rand(tuple(input.shape), dtype=float32, generator=generator) < input, input.dtype)

@@ -1,0 +1,396 @@
+"""Methods of Tensor: attached to the native record, most of them straight from the registry of ops."""
+
+from flambeau.base.errors import fail
+from flambeau.ops import index, matmul, random, reduce, view
+from flambeau.ops.elementwise import cast, copy
+from flambeau.ops.spec import REGISTRY
+from flambeau.ops.write import assign, check_write, write
+from flambeau.runtime import _core
+from flambeau.runtime._core import Tensor
+from flambeau.tensor import autograd, create
+from flambeau.tensor.hooks import add_hook
+from flambeau.tensor.indexing import nonzero
+from flambeau.tensor.rng import next_key
+from flambeau.types import dtype as dtypes
+from flambeau.types.device import META, as_device
+from flambeau.types.dtype import DType, bool_
+
+HIDDEN = frozenset(("scale", "full_like", "uniform_like", "normal_like", "integer_like", "slice_", "unslice", "iota", "full",
+                    "dropout_with_key", "cast", "copy"))
+
+
+def attach_ops():
+    """x.op(...) for every op whose first parameter is the tensor, and x.op_(...) for the elementwise ones."""
+    for name, operation in REGISTRY.items():
+        if name in HIDDEN or not operation.operands or operation.operands[0] not in ("input", "condition"):
+            continue
+        for spelled in (name, *operation.alias_names):
+            _core.attach_attribute(spelled, _core.instance_method(operation.function))
+        if operation.kind in ("elementwise", "composite"):
+            for spelled in (name, *operation.alias_names):
+                _core.attach_attribute(spelled + "_", _inplace_method(operation))
+
+
+def _inplace_method(operation):
+    def method(self, *args, **kwargs):
+        if kwargs or len(args) + 1 != operation.native.arity:
+            check_write(operation.name + "_", self)
+            return assign(operation, self, operation.function(self, *args, **kwargs))
+        return _core.inplace_call(operation.native, self, *args)
+
+    method.__name__ = operation.name + "_"
+    method.__doc__ = f"In-place form of {operation.name}."
+    return method
+
+
+# ---------------------------------------------------------------------------------- conversion
+def to(self, *args, **kwargs):
+    """The tensor in another dtype or on another device: to(dtype), to(device), to(device, dtype), to(other)."""
+    dtype, device, duplicate = kwargs.get("dtype"), kwargs.get("device"), kwargs.get("copy", False)
+    for a in args:
+        if isinstance(a, DType):
+            dtype = a
+        elif isinstance(a, Tensor):
+            dtype, device = a.dtype, a.device
+        elif isinstance(a, bool):
+            pass
+        elif a is not None:
+            device = a
+    if create.is_meta(device) and not self.is_shape_only:
+        return _core.shape_only(tuple(self.shape), dtype or self.dtype)
+    if dtype is None or dtype is self.dtype:
+        return copy(self) if duplicate else self
+    return cast(self, dtype)
+
+
+def numpy_array(self, *, force=False):
+    """A NumPy array that shares memory with the tensor."""
+    import numpy
+    if self.requires_grad and not force:
+        fail("numpy", "Can't call numpy() on Tensor that requires grad", hint="use tensor.detach().numpy()")
+    if self.is_shape_only:
+        fail("numpy", "a meta tensor has no data", tuple(self.shape))
+    source = self.detach() if self.requires_grad else self
+    if source.dtype.name == "bfloat16":
+        fail("numpy", "NumPy has no bfloat16", source.dtype, hint="use tensor.float().numpy()", kind=TypeError)
+    if not source.numel():
+        return numpy.empty(tuple(source.shape), source.dtype.numpy)
+    owner = _Exposed(source)
+    return numpy.asarray(owner)
+
+
+class _Exposed:
+    """NumPy's array interface over a tensor; keeps the tensor alive."""
+
+    def __init__(self, tensor):
+        self.tensor = tensor
+        size = tensor.element_size()
+        self.__array_interface__ = {
+            "version": 3, "shape": tuple(tensor.shape), "typestr": tensor.dtype.numpy.str,
+            "data": (tensor.data_ptr(), False), "strides": tuple(s * size for s in tensor.stride())}
+
+
+def array(self, dtype=None, copy=None):
+    """NumPy's conversion protocol."""
+    made = numpy_array(self)
+    return made if dtype is None else made.astype(dtype, copy=False)
+
+
+def tolist(self):
+    """Nested lists of Python numbers; a number for a 0-d tensor."""
+    if self.ndim == 0:
+        return self.item()
+    source = self.detach()
+    return (cast(source, dtypes.float32) if source.dtype.name == "bfloat16" else source).numpy().tolist()
+
+
+def read_item(t):
+    """The number of a one-element tensor of a dtype that the native path does not read."""
+    return cast(t, dtypes.float32 if t.dtype.itemsize == 2 else dtypes.int64).item() if t.dtype.kind in "fu" \
+        else t.numpy().item()
+
+
+def put_number(value, code, address):
+    """Write a Python number at an integer or half dtype into 8 bytes."""
+    import ctypes
+    dtype = dtypes.ALL[code]
+    if dtype.kind == "f":
+        import numpy
+        data = numpy.asarray(value, "float16").tobytes()
+    else:
+        data = int(value).to_bytes(8, "little", signed=True)
+    ctypes.memmove(address, data, len(data))
+
+
+def truth(t):
+    """bool(t) for what has no single element."""
+    if t.is_shape_only:
+        fail("bool", "a meta tensor has no data")
+    if t.numel() == 0:
+        fail("bool", "Boolean value of Tensor with no values is ambiguous", tuple(t.shape), "one element",
+             hint="use t.numel() > 0")
+    fail("bool", "Boolean value of Tensor with more than one value is ambiguous", tuple(t.shape), "one element",
+         hint="use t.any() or t.all()")
+
+
+def no_data(t, what):
+    fail(what, "a meta tensor has sizes but no data", tuple(t.shape), hint="create it on the CPU")
+
+
+# ---------------------------------------------------------------------------------- in-place
+def copy_(self, source, non_blocking=False):
+    """Take over the values of `source` (broadcast, cast)."""
+    if not isinstance(source, Tensor):
+        source = create.as_tensor(source)
+    recorded = _core.grad_mode() and (self.requires_grad or source.requires_grad)
+    if not recorded:
+        return write(self, source)
+    result = source if tuple(source.shape) == tuple(self.shape) else view.expand(source, tuple(self.shape))
+    return assign(REGISTRY["copy"], self, copy(cast(result, self.dtype)))
+
+
+def fill_(self, value):
+    """Set every element to `value`."""
+    value = value.item() if isinstance(value, Tensor) else value
+    check_write("fill_", self)
+    if self.requires_grad and _core.grad_mode():
+        return assign(REGISTRY["copy"], self, create.full_like(self, value))
+    return write(self, value)
+
+
+def zero_(self):
+    """Set every element to 0."""
+    return fill_(self, 0)
+
+
+def uniform_(self, a=0.0, b=1.0, *, generator=None):
+    """Fill with uniform random numbers in [a, b)."""
+    drawn = random.uniform_like(self.detach(), next_key(generator))
+    check_write("uniform_", self)
+    return write(self, drawn * (b - a) + a)
+
+
+def normal_(self, mean=0.0, std=1.0, *, generator=None):
+    """Fill with normal random numbers."""
+    drawn = random.normal_like(self.detach(), next_key(generator))
+    check_write("normal_", self)
+    return write(self, drawn * std + mean)
+
+
+def bernoulli_(self, p=0.5, *, generator=None):
+    """Fill with 1 where a uniform number is below p, else 0."""
+    check_write("bernoulli_", self)
+    return write(self, create.rand(tuple(self.shape), generator=generator) < p)
+
+
+def random_(self, low=None, high=None, *, generator=None):
+    """Fill with random integers in [low, high): by default all that the dtype holds."""
+    if low is not None and high is None:
+        low, high = 0, low
+    if high is None:
+        high = {"f": 1 << 24}.get(self.dtype.kind, (1 << (8 * self.dtype.itemsize - 1)) - 1)
+    like = create.empty(tuple(self.shape), dtype=dtypes.int64)
+    return write(self, random.integer_like(like, next_key(generator), int(low or 0), int(high)))
+
+
+def masked_fill(self, mask, value):
+    """`value` where mask is true."""
+    return REGISTRY["where"].function(mask, cast(value, self.dtype) if isinstance(value, Tensor) else value, self)
+
+
+def masked_fill_(self, mask, value):
+    return assign(REGISTRY["where"], self, masked_fill(self, mask, value))
+
+
+# ---------------------------------------------------------------------------------- hooks, protocols
+def register_hook(self, function):
+    """Call function(grad) when this tensor's gradient is known; what it returns replaces it."""
+    if not self.requires_grad:
+        fail("register_hook", "cannot register a hook on a tensor that doesn't require gradient")
+    if self.is_leaf:
+        table = self._extra_dict().setdefault("_hooks", [])
+        entry = [0, function]
+        table.append(entry)
+        return HookHandle(lambda: table.remove(entry) if entry in table else None)
+    node = self.grad_fn
+    entry = node._add_hook(self.output_number, function)
+    return HookHandle(lambda: node._remove_hook(entry))
+
+
+def register_post_accumulate_grad_hook(self, function):
+    """Call function(tensor) after its .grad has grown."""
+    if not self.is_leaf:
+        fail("register_post_accumulate_grad_hook", "only leaf tensors accumulate gradients")
+    table = self._extra_dict().setdefault("_accumulated_hooks", [])
+    entry = [0, function]
+    table.append(entry)
+    return HookHandle(lambda: table.remove(entry) if entry in table else None)
+
+
+class HookHandle:
+    """Removes a hook."""
+
+    def __init__(self, remove):
+        self.remove = remove
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self.remove()
+
+
+def iterate(self):
+    if self.ndim == 0:
+        raise TypeError("iteration over a 0-d tensor")
+    return iter([self[i] for i in range(self.shape[0])])
+
+
+def contains(self, value):
+    return bool((self == value).any())
+
+
+def format_tensor(self, spec):
+    return format(self.item(), spec) if self.ndim == 0 and spec else str(self)
+
+
+def detach_(self):
+    """Drop the history; the tensor becomes a leaf."""
+    self._forget()
+    return self
+
+
+def maximum_along(name, position):
+    """max and min: of all elements, along a dim (with indices), or of two tensors."""
+    extreme, pairwise = REGISTRY["amax" if name == "max" else "amin"].function, \
+        REGISTRY["maximum" if name == "max" else "minimum"].function
+    arg = argmax if name == "max" else argmin
+
+    def function(input, dim=None, keepdim=False, *, other=None):
+        if isinstance(dim, Tensor) or other is not None:
+            return pairwise(input, dim if other is None else other)
+        if dim is None:
+            return extreme(input)
+        places = arg(input, dim, True)
+        values = index.gather(input, dim, places) if input.ndim else input
+        if not keepdim and input.ndim:
+            values, places = view.squeeze(values, dim), view.squeeze(places, dim)
+        return position(values, places)
+
+    function.__name__, function.__doc__ = name, f"The {name}imum of all elements, along `dim`, or of two tensors."
+    return function
+
+
+def _argument(input, dim, keepdim, extreme, name):
+    """The first place of the extreme (NaN counts as extreme)."""
+    if input.numel() == 0 and dim is None:
+        fail(name, "cannot reduce over no elements", tuple(input.shape), hint="specify dim", kind=IndexError)
+    flat = view.reshape(input.detach(), (-1,)) if dim is None else input.detach()
+    axis = 0 if dim is None else dim
+    if flat.ndim == 0:
+        return create.zeros((), dtype=dtypes.int64)
+    best = extreme(flat, axis, True)
+    hit = (flat == best) | (flat != flat) if flat.dtype.kind == "f" else flat == best
+    size = flat.shape[axis]
+    shape = [1] * flat.ndim
+    shape[axis] = size
+    places = view.reshape(create.arange(size), tuple(shape))
+    found = reduce.amin(REGISTRY["where"].function(hit, places, size), axis, keepdim and dim is not None)
+    return view.reshape(found, (1,) * input.ndim) if dim is None and keepdim else found
+
+
+def argmax(input, dim=None, keepdim=False):
+    """The place of the largest element, of all or along `dim`."""
+    return _argument(input, dim, keepdim, reduce.amax, "argmax")
+
+
+def argmin(input, dim=None, keepdim=False):
+    """The place of the smallest element, of all or along `dim`."""
+    return _argument(input, dim, keepdim, reduce.amin, "argmin")
+
+
+def properties():
+    """Read-only attributes."""
+    return {
+        "T": property(lambda self: view.permute(self, tuple(range(self.ndim - 1, -1, -1)))),
+        "mT": property(lambda self: view.transpose(self, -1, -2)),
+        "device": property(lambda self: META if self.is_shape_only else as_device("cpu")),
+        "is_cuda": property(lambda self: False), "is_sparse": property(lambda self: False),
+        "is_meta": property(lambda self: self.is_shape_only), "layout": property(lambda self: "strided"),
+    }
+
+
+def casts():
+    """x.float(), x.long(), ..."""
+    names = {"float": "float32", "double": "float64", "half": "float16", "bfloat16": "bfloat16", "long": "int64",
+             "int": "int32", "short": "int16", "char": "int8", "byte": "uint8", "bool": "bool"}
+    return {name: (lambda d: lambda self: to(self, d))(dtypes.by_name(d)) for name, d in names.items()}
+
+
+def plain_methods():
+    """Methods that are functions of this package."""
+    return {
+        "to": to, "numpy": numpy_array, "__array__": array, "tolist": tolist, "copy_": copy_, "fill_": fill_,
+        "zero_": zero_, "uniform_": uniform_, "normal_": normal_, "bernoulli_": bernoulli_, "random_": random_,
+        "masked_fill": masked_fill, "masked_fill_": masked_fill_, "register_hook": register_hook,
+        "register_post_accumulate_grad_hook": register_post_accumulate_grad_hook, "__iter__": iterate,
+        "__contains__": contains, "__format__": format_tensor, "detach_": detach_, "argmax": argmax, "argmin": argmin,
+        "backward": autograd.tensor_backward, "nonzero": nonzero, "clone": view.clone, "contiguous": view.contiguous,
+        "transpose": view.transpose, "t": view.t, "flatten": view.flatten, "view": view.view, "narrow": view.narrow,
+        "bmm": matmul.bmm, "cpu": lambda self: self, "type_as": lambda self, other: to(self, other.dtype),
+        "view_as": lambda self, other: view.view(self, tuple(other.shape)),
+        "reshape_as": lambda self, other: view.reshape(self, tuple(other.shape)),
+        "expand_as": lambda self, other: view.expand(self, tuple(other.shape)),
+        "new_zeros": lambda self, *size, **kw: create.zeros(*size, **{"dtype": self.dtype} | kw),
+        "new_ones": lambda self, *size, **kw: create.ones(*size, **{"dtype": self.dtype} | kw),
+        "new_empty": lambda self, *size, **kw: create.empty(*size, **{"dtype": self.dtype} | kw),
+        "new_tensor": lambda self, data, **kw: create.tensor(data, **{"dtype": self.dtype} | kw),
+        "new_full": lambda self, size, value, **kw: create.full(size, value, **{"dtype": self.dtype} | kw),
+        "is_floating_point": lambda self: self.dtype.is_floating_point,
+        "is_complex": lambda self: self.dtype.is_complex, "is_signed": lambda self: self.dtype.is_signed,
+        "get_device": lambda self: -1, "pin_memory": lambda self: self, "is_pinned": lambda self: False,
+        "unflatten": unflatten, "unbind": unbind, "type": type_name,
+    }
+
+
+def type_name(self, dtype=None):
+    """'torch.FloatTensor' and the like; with a dtype the tensor in it."""
+    if isinstance(dtype, DType):
+        return to(self, dtype)
+    names = {"float32": "Float", "float64": "Double", "float16": "Half", "bfloat16": "BFloat16", "uint8": "Byte",
+             "int8": "Char", "int16": "Short", "int32": "Int", "int64": "Long", "bool": "Bool"}
+    return f"torch.{names.get(self.dtype.name, self.dtype.name)}Tensor"
+
+
+def unflatten(self, dim, sizes):
+    """Axis `dim` split into `sizes`."""
+    dim = dim + self.ndim if dim < 0 else dim
+    return view.reshape(self, (*self.shape[:dim], *sizes, *self.shape[dim + 1:]))
+
+
+def unbind(self, dim=0):
+    """The slices along an axis."""
+    dim = dim + self.ndim if dim < 0 else dim
+    return tuple(self[(slice(None),) * dim + (i,)] for i in range(self.shape[dim]))
+
+
+def attach():
+    """Give the record its public surface."""
+    from flambeau.tensor import copying, printing
+    from flambeau.types.dtype import scalar_dtype
+    from collections import namedtuple
+    attach_ops()
+    for table in (plain_methods(), casts(), properties()):
+        for name, value in table.items():
+            _core.attach_attribute(name, value)
+    for name in ("max", "min"):
+        kind = namedtuple(name, ("values", "indices"))
+        _core.attach_attribute(name, maximum_along(name, kind))
+    _core.attach_attribute("__deepcopy__", copying.deep_copy)
+    _core.attach_attribute("__reduce_ex__", copying.reduce_tensor)
+    _core.set_hook("repr", printing.tensor_text)
+    for name, function in (("bool", truth), ("no_data", no_data), ("read_item", read_item), ("put_number", put_number)):
+        _core.set_hook(name, function)
+
+
+__all__ = ["attach", "add_hook", "bool_"]
