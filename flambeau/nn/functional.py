@@ -9,6 +9,7 @@ import warnings
 from flambeau import ops
 from flambeau.base.errors import fail
 from flambeau.tensor import no_grad
+from flambeau.tensor.rng import next_key
 
 
 # ---------------------------------------------------------------------------------- linear, convolution
@@ -165,7 +166,7 @@ def dropout(input, p=0.5, training=True, inplace=False):
         raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
     if not training or p == 0:
         return input
-    return _into(input, ops.dropout(input, p), inplace)
+    return _into(input, ops.dropout_with_key(input, next_key(), float(p)), inplace)
 
 
 def embedding(input, weight, padding_idx=None):
@@ -277,62 +278,7 @@ def cross_entropy(input, target, weight=None, size_average=None, ignore_index=-1
         weight, ignore_index, reduction: as in `nll_loss`.
         label_smoothing: share of the target, 0 to 1, spread evenly over all classes.
     """
-    if not 0.0 <= label_smoothing <= 1.0:
-        raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
-    axis = 0 if input.dim() == 1 else 1
-    logs = ops.log_softmax(input, axis)
-    if tuple(target.shape) == tuple(input.shape) and target.is_floating_point():
-        if ignore_index >= 0:
-            raise RuntimeError("ignore_index is not supported for floating point target")
-        return _cross_entropy_of_probabilities(logs, target, weight, reduction, label_smoothing, axis)
-    loss = nll_loss(logs, target, weight, ignore_index=ignore_index, reduction=reduction)
-    if label_smoothing == 0.0:
-        return loss
-    smooth = _smooth_loss(logs, target, weight, ignore_index, reduction, axis)
-    return (1 - label_smoothing) * loss + smooth * (label_smoothing / input.shape[axis])
-
-
-def _smooth_loss(logs, target, weight, ignore_index, reduction, axis):
-    """Minus the sum of (weighted) log-probabilities over all classes, reduced as `nll_loss` does."""
-    ignored = target == ignore_index
-    losses = -(logs if weight is None else logs * _along(weight, logs, axis)).sum(axis)
-    losses = losses.masked_fill(ignored, 0.0)
-    if reduction != "mean":
-        return reduce_loss(losses, reduction)
-    weights = (~ignored).to(logs.dtype)
-    if weight is not None:
-        weights = weights * weight[target.masked_fill(ignored, 0)]
-    return losses.sum() / weights.sum()
-
-
-def _along(weight, input, axis):
-    """View the 1-d `weight` so that it broadcasts along `axis` of `input`."""
-    return weight.reshape([-1] + [1] * (input.dim() - axis - 1))
-
-
-def _cross_entropy_of_probabilities(logs, target, weight, reduction, label_smoothing, axis):
-    classes = logs.shape[axis]
-    if label_smoothing > 0.0:
-        target = target * (1 - label_smoothing) + label_smoothing / classes
-    products = logs * target
-    if weight is not None:
-        products = products * _along(weight, logs, axis)
-    losses = -products.sum(axis)
-    if reduction == "mean":
-        return losses.sum() / max(logs.numel() // classes, 1)
-    return reduce_loss(losses, reduction)
-
-
-# ---------------------------------------------------------------------------------- arguments
-
-def _tuple_of(value, length):
-    if isinstance(value, (tuple, list)):
-        if len(value) == 1:
-            return (int(value[0]),) * length
-        if len(value) != length:
-            raise ValueError(f"expected {length} sizes, got {tuple(value)}")
-        return tuple(int(each) for each in value)
-    return (int(value),) * length
+    return ops.cross_entropy(input, target, weight, ignore_index, reduction, label_smoothing)
 
 
 def single(value):
@@ -343,3 +289,13 @@ def single(value):
 def pair(value):
     """An int or a sequence of two (height, width) as a tuple of two."""
     return _tuple_of(value, 2)
+
+
+def _tuple_of(value, count):
+    """`value` repeated, or a sequence of that many."""
+    value = (value,) * count if isinstance(value, int) else tuple(value)
+    if len(value) == 1 and count > 1:
+        value *= count
+    if len(value) != count:
+        raise ValueError(f"expected one size or {count}, got {value}")
+    return value

@@ -3,6 +3,7 @@
 from flambeau.ops import (activation, compare, create, elementwise, index, join, loss, mathematics, matmul, normalize, random,
                           reduce, view, window)
 from flambeau.ops.index import embedding
+from flambeau.ops.loss import cross_entropy
 from flambeau.ops.matmul import bmm, linear
 from flambeau.ops.spec import REGISTRY
 from flambeau.ops.window import conv2d, max_pool2d
@@ -21,4 +22,4 @@ def __getattr__(name):
     raise AttributeError(f"module 'flambeau.ops' has no op {name!r}")
 
 
-__all__ = ["REGISTRY", "bmm", "conv2d", "embedding", "linear", "max_pool2d"]
+__all__ = ["REGISTRY", "bmm", "conv2d", "cross_entropy", "embedding", "linear", "max_pool2d"]

@@ -273,10 +273,10 @@ cdef class Tensor:
     def _bump_version(self):
         self.storage.version += 1
 
-    @classmethod
+    @staticmethod
     def _make_subclass(cls, Tensor data, bint requires_grad=False):
         """A `cls` that shares `data`'s memory and is a leaf."""
-        cdef Tensor out = <Tensor>cls.__new__(cls)
+        cdef Tensor out = <Tensor>Tensor.__new__(cls)
         share(out, data)
         out.needs_grad = requires_grad
         return out

@@ -30,7 +30,7 @@ class Parameter(Tensor):
         if requires_grad and not (data.is_floating_point() or data.is_complex()):
             raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients; "
                                f"got {data.dtype}, pass requires_grad=False for it")
-        return cls._make_subclass(data.detach(), requires_grad)
+        return Tensor._make_subclass(cls, data.detach(), requires_grad)
 
     def __deepcopy__(self, memo):
         if id(self) in memo:

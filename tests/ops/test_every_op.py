@@ -44,9 +44,9 @@ def is_elementwise(operation):
 
 def shapes(operation):
     """Operand shapes to try: what the class states, else those that its kind takes."""
-    stated = stated.shapes(operation)
-    if stated:
-        return stated
+    own = stated.shapes(operation)
+    if own:
+        return own
     return SHAPES if is_elementwise(operation) else (*SHAPES, (5, 7), (2, 3, 33))
 
 
