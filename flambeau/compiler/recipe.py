@@ -39,7 +39,8 @@ class Recipe:
         self.count = len(inputs)
         self.initial, self.loads, self.code, self.checks = [], [], [], []
         self.buffers, self.steps, self.random = [], [], None
-        self.registers, self.sources = {}, {}
+        self.registers = {}
+        self.sources = {name: (i, 0, axis) for name, i, axis in signature.sizes}
         self.inputs = [self._locate_input(i, v, o) for i, (v, o) in enumerate(zip(inputs, signature.operands))]
         for a, b in signature.constraints:
             if (symbols(a) | symbols(b)) <= set(self.sources):

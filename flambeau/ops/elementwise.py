@@ -48,11 +48,30 @@ class Binary(Elementwise):
 
 
 # ------------------------------------------------------------------------------ arithmetic
-@op
-class Add(Binary):
-    """input + alpha * other. Bools combine by or."""
+class Scaled(Binary):
+    """input op alpha * other: another alpha than 1 is an operand of `add_scaled`, so it costs no kernel of its own."""
 
     signature = "input, other, *, alpha=1"
+    sign = 1
+
+    def types(self, inputs, attrs):
+        return Elementwise.types(self, inputs, {})
+
+    def eager(self, values):
+        if values["alpha"] == 1:
+            return Elementwise.eager(self, values)
+        return add_scaled(values["input"], values["other"], self.sign * values["alpha"])     # noqa: F821
+
+    def trace(self, tracer, values):
+        if values["alpha"] == 1:
+            return Elementwise.trace(self, tracer, values)
+        return add_scaled(values["input"], values["other"], self.sign * values["alpha"])     # noqa: F821
+
+
+@op
+class Add(Scaled):
+    """input + alpha * other. Bools combine by or."""
+
     dtypes = EVERY
     alias_names = ("add_scalar",)
 
@@ -60,19 +79,17 @@ class Add(Binary):
         return input | other if input.dtype == bool and other.dtype == bool else input + alpha * other
 
     def scalar(b, x, y, alpha=1):
-        if x.dtype is bool_:
-            return b.or_(x, y)
-        return b.add(x, y if alpha == 1 else b.mul(y, number(b, alpha, y)))
+        return b.or_(x, y) if x.dtype is bool_ else b.add(x, y)
 
-    def derivative(grad, x, y, *, alpha):
-        return grad, grad if alpha == 1 else grad * alpha
+    def derivative(grad, x, y):
+        return grad, grad
 
 
 @op
-class Sub(Binary):
+class Sub(Scaled):
     """input - alpha * other."""
 
-    signature = "input, other, *, alpha=1"
+    sign = -1
     alias_names = ("subtract",)
 
     def check(dtype):
@@ -83,10 +100,32 @@ class Sub(Binary):
         return input - alpha * other
 
     def scalar(b, x, y, alpha=1):
-        return b.sub(x, y if alpha == 1 else b.mul(y, number(b, alpha, y)))
+        return b.sub(x, y)
 
-    def derivative(grad, x, y, *, alpha):
-        return grad, -grad if alpha == 1 else grad * -alpha
+    def derivative(grad, x, y):
+        return grad, -grad
+
+
+@op
+class AddScaled(Elementwise):
+    """input + alpha * other."""
+
+    signature = "input, other, alpha"
+    operands = ("input", "other", "alpha")
+    dtypes = NUMBERS
+    tolerance = ulps(1)
+
+    def samples(rng, shape):
+        return [rng.uniform(-3, 3, shape) for _ in range(3)]
+
+    def reference(input, other, alpha):
+        return input + alpha * other
+
+    def scalar(b, x, y, a):
+        return b.add(x, b.mul(y, a))
+
+    def derivative(grad, x, y, a):
+        return grad, grad * a, grad * y
 
 
 @op
@@ -241,6 +280,7 @@ class Pow(Binary):
         return b.call("pow", x, y) if x.dtype.kind == "f" else integer_power(b, x, y)
 
     def derivative(grad, out, x, y):
+        from flambeau.ops.mathematics import log
         base = where(y == 0, 0.0, y * pow(x, y - 1))             # noqa: F821
         return grad * base, grad * where((x == 0) & (y >= 0), 0.0, out * log(x))     # noqa: F821
 

@@ -36,7 +36,7 @@ class AlongAxis(Indexed):
 
     dtypes = EVERY
     tolerance = ulps(0)
-    allows_negative = True
+    remembered = False          # the values of the index are checked at every call
 
     def prepare(self, values):
         values = super().prepare(values)

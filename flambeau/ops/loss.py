@@ -38,7 +38,7 @@ def same_sizes(a, b):
 class ClassLoss(Composite):
     """What losses over classes check."""
 
-    shapes = ((7,), (5, 7), (2, 33, 3))
+    shapes = ((5, 7), (2, 33, 3))
     dtypes = FLOATING
     tolerance = ulps(64)
     operands = ("input", "target", "weight")
@@ -80,7 +80,7 @@ class Rows:
 
     def __init__(self, x, target, weight, ignore_index):
         axis = class_axis(x)
-        self.axis, self.classes = axis, x.shape[axis]
+        self.axis, self.classes, self.others = axis, x.shape[axis], tuple(a for a in range(x.ndim) if a != axis)
         target = cast(unsqueeze(target, axis), int32)
         index = iota(tuple(self.classes if a == axis else 1 for a in range(x.ndim)), axis, int32)
         self.hit = index == target
@@ -102,6 +102,16 @@ class Rows:
         elif reduction == "mean":
             grad = grad / sum(self.weight)
         return where(self.valid, grad, 0.0)
+
+
+def gradient_of_weight(rows, of_row, missing, loss, reduction, label_smoothing=0.0):
+    """The gradient of the class weights; `missing` is minus the log-probability of each element, `loss` the result."""
+    each = where(rows.hit, missing, 0.0)
+    if label_smoothing:
+        each = each * (1.0 - label_smoothing) + missing * label_smoothing / rows.classes
+    if reduction == "mean":
+        each = each - where(rows.hit, widen(loss), 0.0)
+    return sum(each * of_row, rows.others) if rows.others else each * of_row
 
 
 def reduced(rows, axis, reduction, count):
@@ -161,13 +171,15 @@ class CrossEntropyLoss(ClassLoss):
         rows = Rows(wide, target, weight, ignore_index)
         of_row = rows.share(grad[0], reduction)
         of_target = of_row * rows.weight * (1.0 - label_smoothing)
+        of_weight = None if weight is None else gradient_of_weight(rows, of_row, out[1] - wide, out[0], reduction,
+                                                                   label_smoothing)
         if not label_smoothing:
             result = exp(wide - out[1]) * (of_target + grad[1])
-            return result - where(rows.hit, of_target, 0.0), None, None
+            return result - where(rows.hit, of_target, 0.0), None, of_weight
         each, total = class_weights(weight, wide, rows.axis)
         of_class = of_row * label_smoothing / rows.classes
         result = exp(wide - out[1]) * (of_target + of_class * total + grad[1])
-        return result - where(rows.hit, of_target, 0.0) - of_class * each, None, None
+        return result - where(rows.hit, of_target, 0.0) - of_class * each, None, of_weight
 
 
 def numpy_cross_entropy(x, target, weight, ignore_index, reduction, label_smoothing, axis):
@@ -250,9 +262,12 @@ class NllLoss(ClassLoss):
         rows = -each * numpy.take_along_axis(input, numpy.expand_dims(safe, axis), axis).squeeze(axis)
         return rows if reduction == "none" else rows.sum() / (each.sum() if reduction == "mean" else 1)
 
-    def derivative(grad, x, target, weight, *, ignore_index, reduction):
-        rows = Rows(widen(x), target, weight, ignore_index)
-        return where(rows.hit, -(rows.share(grad, reduction) * rows.weight), 0.0), None, None
+    def derivative(grad, out, x, target, weight, *, ignore_index, reduction):
+        wide = widen(x)
+        rows = Rows(wide, target, weight, ignore_index)
+        of_row = rows.share(grad, reduction)
+        of_weight = None if weight is None else gradient_of_weight(rows, of_row, -wide, out, reduction)
+        return where(rows.hit, -(of_row * rows.weight), 0.0), None, of_weight
 
 
 def cross_entropy(input, target, weight=None, ignore_index=-100, reduction="mean", label_smoothing=0.0):

@@ -501,7 +501,7 @@ class Ternary(Elementwise):
     """An op on three operands that promote together."""
 
     signature = "input, tensor1, tensor2, *, value=1"
-    operands = ("input", "tensor1", "tensor2")
+    operands = ("input", "tensor1", "tensor2", "value")
     dtypes = FLOATING
     tolerance = ("ulps", 4, 4.0)
 
@@ -537,16 +537,16 @@ class Addcmul(Ternary):
     dtypes = NUMBERS
 
     def samples(rng, shape):
-        return [rng.uniform(-3, 3, shape) for _ in range(3)]
+        return [rng.uniform(-3, 3, shape) for _ in range(4)]
 
     def reference(input, tensor1, tensor2, value=1):
         return input + value * tensor1 * tensor2
 
-    def scalar(b, x, y, z, value=1):
-        return b.add(x, b.mul(y if value == 1 else b.mul(number(b, value, y), y), z))
+    def scalar(b, x, y, z, value):
+        return b.add(x, b.mul(b.mul(value, y), z))
 
-    def derivative(grad, x, y, z, *, value):
-        return grad, grad * (z * value), grad * (y * value)
+    def derivative(grad, x, y, z, value):
+        return grad, grad * (z * value), grad * (y * value), grad * (y * z)
 
 
 @op
@@ -557,13 +557,13 @@ class Addcdiv(Ternary):
 
     def samples(rng, shape):
         a, b = binary_samples(away_from_zero=True)(rng, shape)
-        return [rng.uniform(-3, 3, shape), a, b]
+        return [rng.uniform(-3, 3, shape), a, b, rng.uniform(-3, 3, shape)]
 
     def reference(input, tensor1, tensor2, value=1):
         return input + value * tensor1 / tensor2
 
-    def scalar(b, x, y, z, value=1):
-        return b.add(x, b.div(y if value == 1 else b.mul(number(b, value, y), y), z))
+    def scalar(b, x, y, z, value):
+        return b.add(x, b.div(b.mul(value, y), z))
 
-    def derivative(grad, x, y, z, *, value):
-        return grad, grad * (value / z), grad * (y * -value / (z * z))
+    def derivative(grad, x, y, z, value):
+        return grad, grad * (value / z), grad * (-(y * value) / (z * z)), grad * (y / z)

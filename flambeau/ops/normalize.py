@@ -9,7 +9,8 @@ import math
 from flambeau.base.errors import ArgumentError, DTypeError, ShapeError, fail
 from flambeau.base.lazy import LazyModule
 from flambeau.ops.compare import isfinite
-from flambeau.ops.elementwise import cast, scale, where
+from flambeau.ops.create import full
+from flambeau.ops.elementwise import cast, maximum, scale, where
 from flambeau.ops.kinds import Composite
 from flambeau.ops.mathematics import exp, log, rsqrt, sqrt
 from flambeau.ops.reduce import amax, amin, axes_of, count_of, mean, numpy_axes, spread, sum
@@ -18,7 +19,7 @@ from flambeau.ops.spec import op
 from flambeau.ops.trace import current
 from flambeau.ops.view import reshape
 from flambeau.runtime._core import Tensor
-from flambeau.types.dim import Dim, maximum
+from flambeau.types.dim import Dim
 from flambeau.types.dtype import FLOATING, float32
 from flambeau.types.shape import normalize_axes, normalize_axis
 
@@ -175,14 +176,18 @@ def deviation(x, dim, correction):
     """(mean, variance) with the reduced axes kept, from widened x."""
     center = mean(x, dim, True)
     away = x - center
-    divisor = count_of(x, dim) - correction
-    return center, sum(away * away, dim, True) / (maximum(divisor, 0) if isinstance(divisor, Dim) else max(divisor, 0))
+    return center, sum(away * away, dim, True) / divisor(x, dim, correction)
+
+
+def divisor(x, dim, correction):
+    """What the sum of squares is divided by: the count less the correction, not below 0."""
+    count = count_of(x, dim)
+    return maximum(full((), -float(correction), x.dtype) + count, 0.0) if correction else count
 
 
 def deviation_slope(x, dim, correction):
     """The derivative of the variance with respect to each element."""
-    divisor = count_of(x, dim) - correction
-    return (x - mean(x, dim, True)) * 2.0 / (maximum(divisor, 0) if isinstance(divisor, Dim) else max(divisor, 0))
+    return (x - mean(x, dim, True)) * 2.0 / divisor(x, dim, correction)
 
 
 @op

@@ -51,6 +51,7 @@ class Signature:
     results: tuple = ()              # (dtype, shape) of each output
     constraints: tuple = ()          # pairs of sizes that must be equal at run time
     operation: object = None
+    sizes: tuple = ()                # (symbol, operand, axis): where each size can be read, also those that were unified
 
 
 # ------------------------------------------------------------------------------ elementwise
@@ -61,11 +62,7 @@ def elementwise_plan(operation, operands, attrs):
     plan = operation.native.plans.get(key)
     if plan is None:
         plan = operation.native.plans[key] = _make_elementwise(operation, codes, attrs)
-        canonical = _core.signature_of(tuple(operands), operation.native.operand_mask)
-        if operation.native.arity == 0 and not attrs and canonical is not None:
-            operation.native.plans[canonical] = plan
-    elif operation.native.arity == 0 and not attrs:
-        operation.native.plans[_core.signature_of(tuple(operands), operation.native.operand_mask)] = plan
+    _LAST[operation] = plan
     return plan
 
 
@@ -131,17 +128,32 @@ def run(operation, values):
         plan = make_plan(operation, values, operands, attrs)
         if key is not None:
             operation.native.plans[key] = plan
+    _LAST[operation] = plan
     return _core.run_planned(operation.native, plan, operands)
 
 
-def remember(operation, args, values):
-    """Let the native path find the plan of this positional call next time."""
-    if values is None or len(args) > 16:
+_LAST = {}          # op -> the plan its last call ran, until `remember` takes it
+
+
+def remember(operation, args, kwargs, values):
+    """Let the native path find the plan of a call like this one next time."""
+    plan = _LAST.pop(operation, None)
+    given = (*args, *kwargs.values())
+    if plan is None or len(given) > 16 or (kwargs and operation.native.operand_mask):
         return
-    key = _core.signature_of(tuple(args), operation.native.operand_mask)
-    canonical = _core.signature_of(tuple(values.values()), operation.native.operand_mask)
-    if key is not None and canonical in operation.native.plans:
-        operation.native.plans[key] = operation.native.plans[canonical]
+    if any(isinstance(g, Tensor) and g.numel() == 0 for g in given):
+        return
+    mask = operation.native.operand_mask
+    operands = [g for i, g in enumerate(given) if isinstance(g, Tensor) or (mask >> i) & 1]
+    wanted, _ = operation.split(values)
+    if len(operands) != len(wanted) or any(a is not b for a, b in zip(operands, wanted)):
+        return
+    key = _core.signature_of(given, mask, tuple(kwargs) or None)
+    if key is not None:
+        try:
+            operation.native.plans[key] = plan
+        except TypeError:
+            pass                # an argument that cannot be a key
 
 
 def make_plan(operation, values, operands, attrs):
@@ -159,8 +171,9 @@ def make_plan(operation, values, operands, attrs):
         _explain(operation, operands, attrs)
         raise
     results = tuple((o.dtype, tuple(o.shape) if isinstance(o, Value) else ()) for o in graph.outputs)
+    sizes = tuple((str(s), i, axis) for i, d in enumerate(described) for axis, s in enumerate(d.shape) if isinstance(s, Dim))
     described = [Operand(d.dtype, tracer.resolve(d.shape), d.layout, d.number) for d in described]
-    signature = Signature(operation.name, tuple(described), attrs, results, tuple(tracer.constraints), operation)
+    signature = Signature(operation.name, tuple(described), attrs, results, tuple(tracer.constraints), operation, sizes)
     return compiler().plan(signature, graph)
 
 
@@ -480,6 +493,7 @@ def _broadcast_error(plan, args):
 def _plan_check(plan, args):
     signature = plan.spec["signature"]
     if signature.operation is not None:
+        signature.operation.prepare(assemble(signature.operation, args, signature.attrs))
         _explain(signature.operation, args, signature.attrs)
     fail(signature.name, "the sizes of the operands do not agree", [tuple(a.shape) for a in args if isinstance(a, Tensor)])
 

@@ -38,6 +38,7 @@ class Op:
     variadic = None
     outputs = None
     differentiable = True
+    remembered = True           # a call may be found by its signature next time, without `prepare`
     alias_names = ()
     derivative = None
     reference = None
@@ -192,7 +193,12 @@ def bind(operation, args, kwargs):
     if tracer is not None:
         return operation.trace(tracer, values)
     result = operation.eager(values)
-    return result if out is None else write_out(operation, out, result)
+    if out is not None:
+        return write_out(operation, out, result)
+    if operation.native.arity == 0 and operation.remembered:
+        from flambeau.ops import plans
+        plans.remember(operation, args, kwargs, values)
+    return result
 
 
 def _find_tracer(values):

@@ -36,7 +36,7 @@ cdef extern from *:
 cdef extern from "Python.h":
     PyTypeObject* Py_TYPE(PyObject*) noexcept
     bint PyObject_TypeCheck(PyObject*, PyTypeObject*) noexcept
-    Py_ssize_t Py_REFCNT(object) noexcept
+    Py_ssize_t Py_REFCNT(PyObject*) noexcept
     void PyObject_GC_Track(void*) noexcept
     void PyObject_GC_UnTrack(void*) noexcept
     int PyObject_GC_IsTracked(object) noexcept

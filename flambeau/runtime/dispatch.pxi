@@ -329,11 +329,11 @@ cdef public PyObject* flambeau_op_entry(PyObject* self, PyObject** args, Py_ssiz
     """What `op(...)` from Python runs."""
     cdef NativeOp op = <NativeOp>self
     cdef object out = NotImplemented
-    if names == NULL and fl_mode == 0:
-        if op.arity == n and (n == 1 or n == 2):
+    if fl_mode == 0:
+        if op.arity == 0:
+            out = call_planned(op, args, n, names)
+        elif names == NULL and op.arity == n:
             out = call_pointwise(op, args)
-        elif op.arity == 0:
-            out = call_planned(op, args, n)
     if out is NotImplemented:
         out = call_slow(op, args, n, names)
     cpython_incref(<PyObject*>out)

@@ -297,7 +297,7 @@ cdef int launch_pointwise_step(Step s, Frame* f) except -1:
 # ------------------------------------------------------------------------------ calls by signature
 cdef inline object layout_key(Tensor t):
     """dtype, rank, which sizes are 1 and how each axis strides (0 zero, 1 unit, 2 other), as one int."""
-    cdef uint64_t key = t.code | (t.ndim_ << 4)
+    cdef uint64_t key = t.code | (t.ndim_ << 4) | (<uint64_t>(t.numel_ == 0) << 62)
     cdef int d
     cdef int64_t step
     if t.contiguous_:
@@ -311,24 +311,27 @@ cdef inline object layout_key(Tensor t):
     return key
 
 
-def signature_of(args, int64_t operand_mask):
-    """The key under which NativeOp.plans holds the plan of this call; None if an argument cannot be part of one."""
+def signature_of(args, int64_t operand_mask, names=None):
+    """The key under which NativeOp.plans holds the plan of this call; None if an argument cannot be part of one.
+
+    `names`: tuple with the names of the last arguments, given by keyword.
+    """
     cdef PyObject** items = <PyObject**>malloc((len(args) + 1) * sizeof(PyObject*))
     cdef Py_ssize_t i
     for i in range(len(args)):
         items[i] = <PyObject*>args[i]
     try:
-        return make_signature(items, len(args), operand_mask)
+        return make_signature(items, len(args), operand_mask, <PyObject*>names)
     finally:
         free(items)
 
 
-cdef object make_signature(PyObject** args, Py_ssize_t n, int64_t operand_mask):
+cdef object make_signature(PyObject** args, Py_ssize_t n, int64_t operand_mask, PyObject* names):
     """None when some argument needs Python: a list, another kind of tensor."""
     cdef Py_ssize_t i
     cdef int64_t tags = 0
     cdef object item
-    cdef tuple key = PyTuple_New(n + 1)
+    cdef tuple key = PyTuple_New(n + 2)
     for i in range(n):
         if is_plain(args[i]):
             if (<Tensor>args[i]).ndim_ > 16:
@@ -354,18 +357,27 @@ cdef object make_signature(PyObject** args, Py_ssize_t n, int64_t operand_mask):
     item = tags
     Py_INCREF(item)
     PyTuple_SET_ITEM(key, n, item)
+    item = <object>names
+    Py_INCREF(item)
+    PyTuple_SET_ITEM(key, n + 1, item)
     return key
 
 
-cdef object call_planned(NativeOp op, PyObject** args, Py_ssize_t n):
+cdef object call_planned(NativeOp op, PyObject** args, Py_ssize_t n, PyObject* names):
     """Look the plan up by the call's signature and run it; NotImplemented when there is none yet."""
     cdef PyObject* items[MAX_PLACES]
     cdef PyObject* outs[MAX_PLACES]
     cdef Py_ssize_t i
     cdef int count = 0
+    if names == NULL:
+        names = <PyObject*>None
+    elif op.operand_mask:
+        return NotImplemented
+    else:
+        n += len(<tuple>names)
     if n > 16 or not op.plans:
         return NotImplemented
-    key = make_signature(args, n, op.operand_mask)
+    key = make_signature(args, n, op.operand_mask, names)
     if key is None:
         return NotImplemented
     try:

@@ -492,7 +492,7 @@ cdef class Walk:
         if isinstance(rule.executor, PointwisePlan):
             run_pointwise(<PointwisePlan>rule.executor, feed, results)
         else:
-            key = make_signature(feed, rule.n_roles, -1)
+            key = make_signature(feed, rule.n_roles, -1, <PyObject*>None)
             plan = rule.plans.get(key) if key is not None else None
             if plan is None:
                 plan = rule.executor(*[<object>feed[i] for i in range(rule.n_roles)])
@@ -515,6 +515,20 @@ cdef class Walk:
         return self.deliver(node.edges[r].target, node.edges[r].number, g)
 
 
+def backward_from(Tensor root):
+    """root.backward() for a one-element root: its gradient is 1."""
+    cdef Tensor one
+    if not root.needs_grad or root.numel_ != 1 or not (root.code == 8 or root.code == 9) or fl_mode != 0:
+        return False
+    one = new_like_shape(root.code, root.ndim_, root.dims)
+    if root.code == 8:
+        (<float*>one.first)[0] = 1.0
+    else:
+        (<double*>one.first)[0] = 1.0
+    run_backward([root], [one], False, False)
+    return True
+
+
 def run_backward(list roots, list grads, bint keep_graph, bint create_graph, inputs=None, bint accumulate=True):
     """Walk the tape from `roots` with output gradients `grads`.
 
@@ -524,6 +538,7 @@ def run_backward(list roots, list grads, bint keep_graph, bint create_graph, inp
     cdef Walk walk = Walk.__new__(Walk)
     cdef Tensor root, leaf
     cdef bint before = fl_grad_enabled
+    cdef bint unshared
     walk.heap, walk.leaves, walk.captured = Heap.__new__(Heap), {}, {}
     walk.create_graph, walk.keep = create_graph, keep_graph
     if inputs is not None:
@@ -540,8 +555,8 @@ def run_backward(list roots, list grads, bint keep_graph, bint create_graph, inp
         if inputs is None:
             while walk.leaves:
                 pair = walk.leaves.popitem()
-                accumulate_into(<Tensor>pair[0], pair[1], create_graph,
-                                Py_REFCNT(<object>PyTuple_GET_ITEM(pair, 1)) == 1)
+                unshared = Py_REFCNT(PyTuple_GET_ITEM(pair, 1)) == 1
+                accumulate_into(<Tensor>pair[0], pair[1], create_graph, unshared)
         else:
             results = []
             for t in inputs:
@@ -577,7 +592,7 @@ cdef int accumulate_into(Tensor leaf, grad, bint create_graph, bint unshared) ex
     new = leaf_hooks(leaf, grad)
     g = <Tensor>new
     if leaf.grad_ is None:
-        unshared = unshared and new is grad and g.base is None and g.contiguous_ and Py_REFCNT(g.storage) == 1
+        unshared = unshared and new is grad and g.base is None and g.contiguous_ and Py_REFCNT(<PyObject*>g.storage) == 1
         leaf.grad_ = g if create_graph or unshared else _HOOKS["own_copy"](g)
     elif create_graph:
         leaf.grad_ = binary(OP_add, leaf.grad_, g)

@@ -107,6 +107,8 @@ def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False, 
 
 def tensor_backward(self, gradient=None, retain_graph=None, create_graph=False, inputs=None):
     """Add to .grad of every leaf this tensor depends on."""
+    if gradient is None and inputs is None and not retain_graph and not create_graph and _core.backward_from(self):
+        return
     backward(self, gradient, retain_graph, create_graph, inputs)
 
 

@@ -222,6 +222,7 @@ def compiled_gradients(function, tensors, cotangents):
     """The gradients of `gradients`, by the derivative that the compiler makes of the whole traced function."""
     inputs = [t.detach().requires_grad_(True) for t in tensors]
     results = call(as_composite(function, len(inputs), len(cotangents)), inputs, {})
+    assert len(results) == len(cotangents), f"a composite of {len(cotangents)} results gave {len(results)}"
     return gradients(results, cotangents, inputs)
 
 

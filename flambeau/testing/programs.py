@@ -16,6 +16,7 @@ import numpy
 
 from flambeau.ir import graph_interpret
 from flambeau.ops.spec import REGISTRY
+from flambeau.ops.view import narrow
 from flambeau.testing import oracle
 from flambeau.testing.arrays import stored, to_array, to_tensor
 from flambeau.types.dtype import float32, float64
@@ -72,17 +73,26 @@ class Program:
         values = dict(zip([name for name, _ in self.inputs], tensors))
         for step in self.steps:
             operands = [values.get(o, o) if isinstance(o, str) else o for o in step.operands]
-            if step.op == "merge_axes":
-                values[step.name] = merge_axes(*operands, **dict(step.attributes))
+            if step.op in SHORT:
+                values[step.name] = SHORT[step.op](*operands, **dict(step.attributes))
             else:
                 values[step.name] = oracle.call(REGISTRY[step.op], operands, dict(step.attributes))[0]
         return [values[name] for name in self.outputs]
 
 
+# ------------------------------------------------------------------------------ steps that are short functions over ops
 def merge_axes(x, dim):
     """The axes `dim` and `dim + 1` as one: a reshape that says its sizes through those of x, so that it can be traced."""
     shape = tuple(x.shape)
     return REGISTRY["reshape"].function(x, (*shape[:dim], shape[dim] * shape[dim + 1], *shape[dim + 2:]))
+
+
+def gram(x):
+    """x @ x.T of a matrix."""
+    return REGISTRY["matmul"].function(x, REGISTRY["permute"].function(x, (1, 0)))
+
+
+SHORT = {"merge_axes": merge_axes, "narrow": narrow, "gram": gram}
 
 
 # ------------------------------------------------------------------------------ rules: interval and slope
@@ -250,8 +260,33 @@ class _Maker:
     def view(self):
         x = self.value()
         known = self.known[x]
-        op, attributes, shape = self.pick((self._permute, self._merge, self._unsqueeze, self._expand))(known.shape)
+        make = self.pick((self._permute, self._merge, self._unsqueeze, self._expand, self._narrow))
+        op, attributes, shape = make(known.shape)
         return op is not None and self.add(op, (x,), attributes, shape, known.interval, known.error)
+
+    def along_rows(self):
+        """softmax, or a matrix times its transpose."""
+        x = self.value()
+        known = self.known[x]
+        if not known.shape:
+            return False
+        if self.rng.random() < 0.5:
+            dim = int(self.rng.integers(len(known.shape)))
+            return self.add("softmax", (x,), {"dim": dim}, known.shape, (0.0, 1.0), known.error + known.shape[dim])
+        if len(known.shape) != 2:
+            return False
+        rows, count = known.shape
+        largest = _largest(*known.interval)
+        return self.add("gram", (x,), {}, (rows, rows), (-count * largest ** 2, count * largest ** 2),
+                        2 * count * largest * known.error + count * largest ** 2)
+
+    def _narrow(self, shape):
+        wide = [i for i, s in enumerate(shape) if s > 2]
+        if not wide:
+            return None, {}, shape
+        dim = self.pick(wide)
+        start, length = (1, 2) if self.rng.random() < 0.5 else (0, 3)
+        return "narrow", {"dim": dim, "start": start, "length": length}, (*shape[:dim], length, *shape[dim + 1:])
 
     def _permute(self, shape):
         dims = tuple(int(d) for d in self.rng.permutation(len(shape)))
@@ -278,7 +313,8 @@ def random_program(seed, dtype=None):
     """A program of 5 to 30 steps, the same for the same seed; float32 for even seeds, float64 for odd ones."""
     maker = _Maker(seed)
     wanted, tries = int(maker.rng.integers(5, 31)), 0
-    makers = (maker.unary, maker.unary, maker.binary, maker.binary, maker.binary, maker.reduction, maker.view, maker.choice)
+    makers = (maker.unary, maker.unary, maker.binary, maker.binary, maker.binary, maker.reduction, maker.view, maker.choice,
+              maker.along_rows)
     while len(maker.steps) < wanted and tries < 500:
         maker.pick(makers)()
         tries += 1
@@ -389,4 +425,5 @@ def _renamed(program, removed, by):
     """The program without a step, whose users take `by` in its place."""
     steps = tuple(replace(s, operands=tuple(by if o == removed.name else o for o in s.operands))
                   for s in program.steps if s is not removed)
-    return replace(program, steps=steps, outputs=tuple(by if o == removed.name else o for o in program.outputs))
+    outputs = dict.fromkeys(by if o == removed.name else o for o in program.outputs)
+    return replace(program, steps=steps, outputs=tuple(outputs))
