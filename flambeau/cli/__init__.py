@@ -31,7 +31,8 @@ def make_parser():
     commands.add_parser("doctor", help="show what Flambeau finds here, and how to get what is missing")
 
     show = commands.add_parser("show", help="print what a script's functions are compiled to",
-                               description="Run a script and print one stage of the kernels that it meets.")
+                               description="Run a script and print one stage of the kernels that it meets. "
+                                           "What the script prints itself goes to stderr.")
     show.add_argument("script", metavar="SCRIPT")
     show.add_argument("--stage", choices=STAGES, default="graph", help="what to print (default: %(default)s)")
 

@@ -48,6 +48,8 @@ class Fusion:
         for node in graph.nodes:
             if self.kind(node) == "reduction":
                 self._place_reduction(node)
+        for group in self.groups:
+            group.needs = self._groups_behind_group(group)
         self.roots = self._find_roots()
         for value in self.roots:
             self._place_root(value)
@@ -148,19 +150,30 @@ class Fusion:
 
     def _place_root(self, value):
         """Write a root from a row group that has its elements at hand."""
-        names = self.reached(value)
-        groups = [self.group_of[n] for n in names if n in self.group_of]
+        groups = {self.group_of[n] for n in self.reached(value) if n in self.group_of}
         for group in reversed(self.groups):
             if group not in groups or self.separate:
                 continue
             shapes = (group.shape, group.kept_shape(True), group.kept_shape(False))
             if tuple(value.shape) not in shapes or self._crosses_memory(value, group):
                 continue
-            if any(o is not group and group in self._groups_behind_group(o) for o in groups):
+            others = self._groups_behind(self.reached(value)) - {group}
+            if group in self._needed(others):
                 continue
+            group.needs |= others
             group.stores.append(value)
             self.stored_in[value.name] = group
             return
+
+    def _needed(self, groups):
+        """The groups themselves and all that must run before them, for their reductions or for what they store."""
+        found, pending = set(), list(groups)
+        while pending:
+            group = pending.pop()
+            if group not in found:
+                found.add(group)
+                pending.extend(group.needs)
+        return found
 
     def _mark_external(self):
         """Reductions whose result is read outside their group are written too."""
@@ -171,7 +184,7 @@ class Fusion:
                 readers += [(None, i) for i in node.inputs]
         readers += [(None, o) for o in self.graph.outputs if isinstance(o, Value) and not self._is_root(o)]
         for group, value in readers:
-            for name in self.reached(value):
+            for name in sorted(self.reached(value)):
                 owner = self.group_of.get(name)
                 if owner is not None and owner is not group and name not in self.stored_in:
                     owner.stores.append(self.producer[name].outputs[0])

@@ -6,7 +6,9 @@ The cache key is the hash of the LLVM text, the target and this package's object
 found again by what it does, whatever process made it. An entry that cannot be loaded is compiled anew.
 """
 
+import functools
 import hashlib
+import pathlib
 import os
 import threading
 import time
@@ -15,6 +17,7 @@ from dataclasses import dataclass
 from flambeau.base.cache import default_cache
 from flambeau.base.flags import flags
 from flambeau.compiler import llvm, target as targets
+from flambeau.ir.loops_text import show
 
 OBJECT_VERSION = "1"        # raise when compile_text turns the same text into something else
 
@@ -74,9 +77,20 @@ def load_kernel(kernel, target=None):
     and `jit.compile_text` raise.
     """
     target = target or targets.current()
-    began = time.perf_counter()
     text = llvm.emit(kernel, target)
-    key = object_key(text, target)
+    return load_by_key(object_key(text, target), kernel.name, lambda: text, target)
+
+
+def load_unlowered(kernel, lower):
+    """The same for a kernel before the loop stages: `lower(kernel)` runs only if no cache has the object."""
+    target = targets.current()
+    key = object_key(source_fingerprint() + show(kernel), target)
+    return load_by_key(key, kernel.name, lambda: llvm.emit(lower(kernel), target), target)
+
+
+def load_by_key(key, name, make_text, target):
+    """The object stored under `key`, or else made from the LLVM text that `make_text()` returns."""
+    began = time.perf_counter()
     with _LOCK:
         found = _LOADED.get(key)
         if found is not None:
@@ -85,13 +99,30 @@ def load_kernel(kernel, target=None):
     with turn:
         found = _LOADED.get(key)
         if found is None:
-            found, source = _load(key, text, kernel.name, target)
+            found, source = _load(key, make_text, name, target)
             with _LOCK:
                 _LOADED[key] = found
                 _IN_PROGRESS.pop(key, None)
                 _COUNTS[source] += 1
                 _COUNTS["seconds"] += time.perf_counter() - began
     return found
+
+
+@functools.cache
+def source_fingerprint():
+    """A hash of the code that turns Loops into LLVM text: what is cached by Loops text is valid for it only."""
+    from flambeau.base.source import PACKAGE_FOLDER
+    digest = hashlib.sha256()
+    for folder in ("compiler", "ir", "types"):
+        for path in sorted(pathlib.Path(PACKAGE_FOLDER, folder).glob("*.py")):
+            digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def loaded():
+    """A copy of what is loaded: key -> object bytes (how the pack is made)."""
+    with _LOCK:
+        return {key: data for key, (_, data) in _LOADED.items()}
 
 
 def object_key(text, target):
@@ -112,19 +143,26 @@ def load_object_bytes(data, name):
     return load_with_llvm(data, [name])[name]
 
 
-def _load(key, text, name, target):
+def _load(key, make_text, name, target):
     """((address, data), 'compiled' or 'from_cache')."""
     cache = default_cache()
-    for get in (cache.get, *([] if flags.no_pack else _PACKS)):
+    for get in (cache.get, *([] if flags.no_pack else [installed_pack().get, *_PACKS])):
         data = get(key)
         address = _load_cached(data, name) if data else None
         if address:
             return (address, data), "from_cache"
     from flambeau.compiler.jit import compile_text
-    data = compile_text(text, target)
+    data = compile_text(make_text(), target)
     address = load_object_bytes(data, name)
     cache.put(key, data)
     return (address, data), "compiled"
+
+
+@functools.cache
+def installed_pack():
+    """The pack of common kernels that came with the installation (empty if there is none)."""
+    from flambeau.compiler.packfile import PackFile
+    return PackFile.installed()
 
 
 def _load_cached(data, name):

@@ -66,9 +66,16 @@ def prepare_graph(graph):
     return run_stages(GRAPH_STAGES, graph)
 
 
-def build_kernel(kernel, graph=None):
-    """Loops -> address of the native function."""
+def lower_kernel(kernel):
+    """The loop stages."""
     show("loops", kernel)
     kernel = run_stages(LOOP_STAGES, kernel)
     show("kernel", kernel)
-    return objects.load_kernel(kernel)[0]
+    return kernel
+
+
+def build_kernel(kernel):
+    """Loops -> address of the native function. A kernel known to the cache skips the stages, unless somebody watches."""
+    if _watchers:
+        return objects.load_kernel(lower_kernel(kernel))[0]
+    return objects.load_unlowered(kernel, lower_kernel)[0]

@@ -184,7 +184,7 @@ class Planner:
 
         def build(classes):
             count = len(graph.inputs) + len(graph.outputs)
-            return pipeline.build_kernel(lower_pointwise(graph, tuple((classes >> (2 * i)) & 3 for i in range(count))), graph)
+            return pipeline.build_kernel(lower_pointwise(graph, tuple((classes >> (2 * i)) & 3 for i in range(count))))
 
         return _core.PointwisePlan([CODES[v.dtype] for v in graph.inputs], [CODES[o.dtype] for o in graph.outputs],
                                    grain, build, {"graph": graph})

@@ -21,7 +21,7 @@ def pointwise(signature, graph):
     def build(classes):
         count = len(graph.inputs) + len(graph.outputs)
         strides = tuple((classes >> (2 * i)) & 3 for i in range(count))
-        return pipeline.build_kernel(lower_pointwise(graph, strides), graph)
+        return pipeline.build_kernel(lower_pointwise(graph, strides))
 
     in_codes = [CODES[o.dtype] for o in signature.operands]
     out_codes = [CODES[o.dtype] for o in graph.outputs]

@@ -78,9 +78,11 @@ def flat(nested):
 
 def arguments(operation, operands, attributes):
     """(args, kwargs) of a call: operands by position where they come first, else by name."""
-    if list(operation.parameters)[:len(operands)] == list(operation.operands)[:len(operands)]:
-        return tuple(operands), dict(attributes)
-    return (), dict(zip(operation.operands, operands)) | attributes
+    names = list(operation.operands)[:len(operands)]
+    leading = 0
+    if list(operation.parameters)[:len(names)] == names:
+        leading = sum(name in operation.positional for name in names)
+    return tuple(operands[:leading]), dict(zip(names[leading:], operands[leading:])) | attributes
 
 
 def call(operation, operands, attributes):

@@ -16,7 +16,6 @@ import numpy
 
 from flambeau.ir import graph_interpret
 from flambeau.ops.spec import REGISTRY
-from flambeau.ops.view import narrow
 from flambeau.testing import oracle
 from flambeau.testing.arrays import stored, to_array, to_tensor
 from flambeau.types.dtype import float32, float64
@@ -92,7 +91,13 @@ def gram(x):
     return REGISTRY["matmul"].function(x, REGISTRY["permute"].function(x, (1, 0)))
 
 
-SHORT = {"merge_axes": merge_axes, "narrow": narrow, "gram": gram}
+def part(x, dim, start, stop):
+    """Elements start to stop of one axis."""
+    whole = tuple(("slice", 0, size, 1) for size in tuple(x.shape)[:dim])
+    return REGISTRY["slice_"].function(x, (*whole, ("slice", start, stop, 1)))
+
+
+SHORT = {"merge_axes": merge_axes, "part": part, "gram": gram}
 
 
 # ------------------------------------------------------------------------------ rules: interval and slope
@@ -260,7 +265,7 @@ class _Maker:
     def view(self):
         x = self.value()
         known = self.known[x]
-        make = self.pick((self._permute, self._merge, self._unsqueeze, self._expand, self._narrow))
+        make = self.pick((self._permute, self._merge, self._unsqueeze, self._expand, self._part))
         op, attributes, shape = make(known.shape)
         return op is not None and self.add(op, (x,), attributes, shape, known.interval, known.error)
 
@@ -280,13 +285,13 @@ class _Maker:
         return self.add("gram", (x,), {}, (rows, rows), (-count * largest ** 2, count * largest ** 2),
                         2 * count * largest * known.error + count * largest ** 2)
 
-    def _narrow(self, shape):
+    def _part(self, shape):
         wide = [i for i, s in enumerate(shape) if s > 2]
         if not wide:
             return None, {}, shape
         dim = self.pick(wide)
-        start, length = (1, 2) if self.rng.random() < 0.5 else (0, 3)
-        return "narrow", {"dim": dim, "start": start, "length": length}, (*shape[:dim], length, *shape[dim + 1:])
+        start, stop = (1, 3) if self.rng.random() < 0.5 else (0, 3)
+        return "part", {"dim": dim, "start": start, "stop": stop}, (*shape[:dim], stop - start, *shape[dim + 1:])
 
     def _permute(self, shape):
         dims = tuple(int(d) for d in self.rng.permutation(len(shape)))

@@ -22,6 +22,8 @@ class UnsupportedError(AttributeError, NotImplementedError):
 def mirror(module, *sources):
     """(`__getattr__`, `__dir__`) for the facade's module called `module`; `sources` are names of modules."""
 
+    missing = object()
+
     def find(name):
         if name == "__all__":
             return [known for known in names() if not known.startswith("_")]
@@ -30,8 +32,8 @@ def mirror(module, *sources):
         if has_submodule(module, name):
             return importlib.import_module(f"{module}.{name}")
         for source in sources:
-            if is_public(importlib.import_module(source), name):
-                value = getattr(importlib.import_module(source), name)
+            value = getattr(importlib.import_module(source), name, missing)
+            if value is not missing and not name.startswith("_") and not isinstance(value, types.ModuleType):
                 setattr(sys.modules[module], name, value)       # the next access is a plain one
                 return value
         raise UnsupportedError(unsupported(module, name, names()))
@@ -39,20 +41,21 @@ def mirror(module, *sources):
     def names():
         found = {name for name in vars(sys.modules[module]) if not name.startswith("_")}
         for source in map(importlib.import_module, sources):
-            found.update(name for name in dir(source) if is_public(source, name))
+            found.update(name for name in dir(source)
+                         if not name.startswith("_") and not is_module(source, name))
         return sorted(found)
 
     return find, names
 
 
-def is_public(source, name):
-    """True if the module `source` has `name` and it is nothing private and no module."""
-    return (not name.startswith("_") and hasattr(source, name)
-            and not isinstance(getattr(source, name), types.ModuleType))
+def is_module(source, name):
+    """True if `name` of the module `source` is a module, imported or not; imports nothing."""
+    value = vars(source).get(name)
+    return isinstance(value, types.ModuleType) or value is None and has_submodule(source.__name__, name)
 
 
 def has_submodule(module, name):
-    """True if the facade has a file for `module`.`name`."""
+    """True if there is a file for `module`.`name`."""
     is_package = hasattr(sys.modules[module], "__path__")
     return is_package and importlib.util.find_spec(f"{module}.{name}") is not None
 

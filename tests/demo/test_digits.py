@@ -12,7 +12,8 @@ import pytest
 for needed in ("sklearn", "rich", "matplotlib"):
     pytest.importorskip(needed)
 
-DEMO = Path(__file__).parents[2] / "demo" / "digits.py"
+ROOT = Path(__file__).parents[2]
+DEMO = ROOT / "demo" / "digits.py"
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +26,8 @@ def digits():
 
 def test_two_epochs_from_data_to_picture(tmp_path):
     done = subprocess.run([sys.executable, str(DEMO), "--epochs", "2"], cwd=tmp_path,
-                          capture_output=True, text=True, env=dict(os.environ, COLUMNS="100"))
+                          capture_output=True, text=True,
+                          env=dict(os.environ, COLUMNS="100", PYTHONPATH=str(ROOT)))
     assert done.returncode == 0, done.stderr
     kernels, accuracy = done.stdout.splitlines()[-2:]
     assert re.fullmatch(r"kernels: \d+ compiled in \d+\.\d s, \d+ from cache", kernels)
