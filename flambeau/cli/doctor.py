@@ -97,7 +97,7 @@ def kernels():
 
 def kernel_pack():
     """What there is of the kernels compiled at installation, or the command that makes them."""
-    folder = importlib.import_module("flambeau.compiler.pack").FOLDER
+    folder = importlib.import_module("flambeau.compiler.packfile").FOLDER
     files = [entry for entry in os.scandir(folder) if entry.is_file()] if os.path.isdir(folder) else []
     if not files:
         return "MISSING: flambeau pack"

@@ -10,6 +10,7 @@ from flambeau.ops.matmul import accumulator
 def lower_product(planner, x, y, bias, out, transposed=False):
     """out[batch, m, n] = sum over k of x[batch, m, k] * y[batch, k, n] (y[n, k] where transposed) + bias[n]."""
     batched = len(x.shape) == 3
+    bias = None if bias is None else planner.dense(bias)
     if transposed:
         y = Located(y.place, y.dtype, (y.shape[1], y.shape[0]), (y.strides[1], y.strides[0]), y.offset)
     sizes = {"batch": x.shape[0] if batched else 1, "M": x.shape[-2], "N": y.shape[-1], "K": x.shape[-1]}

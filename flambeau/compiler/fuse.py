@@ -23,6 +23,7 @@ class RowGroup:
     reductions: list = field(default_factory=list)      # nodes, in order
     stores: list = field(default_factory=list)          # values (full domain or kept shape) to write
     needs: set = field(default_factory=set)             # groups that must run before
+    alone: bool = False                                 # takes no second reduction and no store of other values
     why: str = ""
 
     @property
@@ -36,10 +37,10 @@ class RowGroup:
 
 
 class Fusion:
-    """The decision for one graph. `separate` turns fusion of reductions off (a fallback)."""
+    """The decision for one graph. The reductions named in `apart` share no kernel."""
 
-    def __init__(self, graph, separate=False):
-        self.graph, self.separate = graph, separate
+    def __init__(self, graph, apart=frozenset()):
+        self.graph, self.apart = graph, apart
         self.producer = {o.name: n for n in graph.nodes for o in n.outputs}
         self.group_of = {}              # reduction value name -> RowGroup
         self.groups = []
@@ -56,11 +57,15 @@ class Fusion:
         self._mark_external()
 
     def kind(self, node):
-        return REGISTRY[node.op].kind
+        operation = REGISTRY[node.op]
+        return "placed" if operation.kind == "view" and operation.view is None else operation.kind
 
     def is_virtual(self, value):
         node = self.producer.get(value.name)
         return node is not None and self.kind(node) in VIRTUAL
+
+    def is_elementwise(self, value):
+        return self.is_virtual(value) and self.kind(self.producer[value.name]) != "view"
 
     def reached(self, value):
         """Names of the reductions and memory values that `value` reads through virtual nodes."""
@@ -99,8 +104,9 @@ class Fusion:
         axes = operation.axes(len(shape), attrs)
         width = operation.types(node.inputs, attrs)[1].itemsize > 4
         behind = self._groups_behind(self.reached(node.inputs[0]))
+        alone = node.outputs[0].name in self.apart
         for group in reversed(self.groups):
-            if self.separate or (group.shape, group.axes) != (shape, axes) or group.width != width:
+            if alone or group.alone or (group.shape, group.axes) != (shape, axes) or group.width != width:
                 continue
             if any(other is not group and group in self._groups_behind_group(other) for other in behind):
                 continue
@@ -109,8 +115,9 @@ class Fusion:
             group.why = "reductions over the same axes read the same rows once"
             break
         else:
-            group = RowGroup(shape, axes)
+            group = RowGroup(shape, axes, alone=alone)
             group.width = width
+            group.why = "alone: in one kernel with others it could not be lowered" if alone else ""
             self.groups.append(group)
         group.reductions.append(node)
         self.group_of[node.outputs[0].name] = group
@@ -152,7 +159,7 @@ class Fusion:
         """Write a root from a row group that has its elements at hand."""
         groups = {self.group_of[n] for n in self.reached(value) if n in self.group_of}
         for group in reversed(self.groups):
-            if group not in groups or self.separate:
+            if group not in groups or group.alone:
                 continue
             shapes = (group.shape, group.kept_shape(True), group.kept_shape(False))
             if tuple(value.shape) not in shapes or self._crosses_memory(value, group):

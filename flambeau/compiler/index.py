@@ -10,7 +10,12 @@ from flambeau.types.dim import Dim
 
 
 class Unfusable(Exception):
-    """A value is used in a way that its kernel cannot serve; the plan is made again with less fusion."""
+    """A value is used in a way that its kernel cannot serve; the plan is made again with less fusion: the reductions
+    named in `apart` get kernels of their own, or all do where none is named."""
+
+    def __init__(self, why, apart=()):
+        super().__init__(why)
+        self.apart = frozenset(apart)
 
 
 @dataclass(eq=False)
@@ -90,7 +95,7 @@ class Collector:
             self._check_row(node, index_map)
             return Reduced(node)
         if node is None or not self.fusion.is_virtual(value):
-            return self._access(self.locate(value), index_map)
+            return self.access(self.locate(value), index_map)
         kind, attrs = self.fusion.kind(node), dict(node.attrs)
         if kind == "elementwise":
             shape = tuple(value.shape)
@@ -101,7 +106,7 @@ class Collector:
             source = node.inputs[0]
             inner = view_map(REGISTRY[node.op], attrs, source.shape, index_map, self.rank)
             if inner is None:
-                return self._access(self.locate(value), index_map)
+                return self.access(self.locate(value), index_map)
             return self.element(source, inner)
         return self._create(node, attrs, index_map)
 
@@ -114,7 +119,7 @@ class Collector:
             return iota
         return self._number(Literal(attrs["fill_value"], dtype))
 
-    def _access(self, located, index_map):
+    def access(self, located, index_map):
         for access in self.accesses:
             if access.located is located and access.index_map == index_map:
                 return access

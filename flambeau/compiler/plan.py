@@ -19,20 +19,30 @@ MAX_POINTWISE = 16
 def compile_plan(signature, graph):
     """The executable of a graph for a signature: a PointwisePlan where one kernel does, else a Plan."""
     graph = pipeline.prepare_graph(graph)
-    if is_pointwise(signature, graph):
+    single = len(graph.outputs) == 1 or signature.operation is None        # an op with several results packs them
+    if single and is_pointwise(signature, graph):
         return pointwise(signature, graph)
-    try:
-        return Planner(signature, graph, separate=False).run()
-    except Unfusable:
-        return Planner(signature, graph, separate=True).run()
+    apart = frozenset()
+    while True:
+        try:
+            return Planner(signature, graph, apart).run()
+        except Unfusable as reason:
+            more = apart | (reason.apart or _reductions(graph))
+            if more == apart:
+                raise
+            apart = more
+
+
+def _reductions(graph):
+    return frozenset(o.name for n in graph.nodes if REGISTRY[n.op].kind == "reduction" for o in n.outputs)
 
 
 class Planner:
-    """Makes the launch list of one graph, on demand from its outputs."""
+    """Makes the launch list of one graph, on demand from its outputs. `apart` names reductions that share no kernel."""
 
-    def __init__(self, signature, graph, separate):
+    def __init__(self, signature, graph, apart):
         self.signature, self.graph = signature, graph
-        self.fusion = Fusion(graph, separate)
+        self.fusion = Fusion(graph, apart)
         self.recipe = Recipe(signature, graph.inputs)
         self.located = {v.name: l for v, l in zip(graph.inputs, self.recipe.inputs)}
         self.dense_copies, self.done = {}, set()
@@ -89,10 +99,22 @@ class Planner:
             return located
         if located not in self.dense_copies:
             out = self.recipe.buffer(located.dtype, located.shape)
-            rank = len(located.shape)
-            self._pointwise_kernel(located.shape, [(Access(located, identity_map(rank)), out)], rank)
+            self.copy(located, out)
             self.dense_copies[located] = out
         return self.dense_copies[located]
+
+    def fill(self, located, value):
+        """Write a number to all of a row-major located value."""
+        self._pointwise_kernel(located.shape, [(Number(value, located.dtype), located)], len(located.shape))
+
+    def window(self, located, shape, strides, offset):
+        """A part of located memory."""
+        return Located(located.place, located.dtype, tuple(shape), tuple(strides), located.offset + offset)
+
+    def copy(self, source, target):
+        """Copy elements into a located value of the same shape, which may be a part of another."""
+        rank = len(target.shape)
+        self._pointwise_kernel(target.shape, [(Access(source, identity_map(rank)), target)], rank)
 
     def _view(self, node):
         operation, attrs = REGISTRY[node.op], dict(node.attrs)
@@ -169,7 +191,7 @@ class Planner:
         graph = Graph("pointwise", inputs, tuple(nodes), outputs)
         plan = self._family(graph)
         operands = [out for _, out in pairs]
-        strides = [contiguous_strides(shape) for _ in pairs]
+        strides = [out.strides for _, out in pairs]
         for access in accesses:
             coefficients, constant = access.coefficients(rank)
             located = access.located
@@ -204,18 +226,39 @@ class Planner:
             blocks = coalesce(axes, forms + [self._store_form(v, m, rank) for v, _, m, _ in stores])
             if attempt or not _split_rows(axes, blocks):
                 break
+        if _split_rows(axes, blocks):
+            self._part(group, "a broadcast operand would change the order of the sum")
+            collector, reductions = self._from_memory(group, rank)
+            stores = [(v, *self._store_element(collector, group, v)) for v in group.stores]
+            blocks = coalesce(axes, [a.coefficients(rank)[0] for a in collector.accesses])
         outputs = []
         for value, element, index_map, full in stores:
             out = self.recipe.buffer(value.dtype, value.shape)
             self.located[value.name] = out
             outputs.append(Output(element, Access(out, index_map), full))
         phased = [(n, e, p) for (n, e), p in zip(reductions, _phases(reductions))]
-        single = all(axis.reduced or axis.size == 1 for axis in axes) and not any(o.full for o in outputs)
-        if single and max(p for _, _, p in phased) == 0 and len(blocks) == 1:
+        if all(axis.reduced or axis.size == 1 for axis in axes) and len(blocks) == 1:
+            if max(p for _, _, p in phased) > 0 or any(o.full for o in outputs):
+                self._part(group, "a result of all elements is summed in blocks, in parallel")
             self._blocked_reduction(group, axes, phased, outputs, collector)
         else:
             self._nest(self._name(group), phased, outputs, collector.iotas, axes=axes, wide=group.width,
                        accesses=collector.accesses)
+
+    def _part(self, group, why):
+        """Ask for kernels of their own for the group's reductions, unless that is what they have."""
+        if not group.alone:
+            raise Unfusable(why, [n.outputs[0].name for n in group.reductions])
+
+    def _from_memory(self, group, rank):
+        """(collector, reductions) of a group whose operands are written to memory first."""
+        collector, reductions = Collector(self.fusion, group, rank, self._locate_dense), []
+        for node in group.reductions:
+            value = node.inputs[0]
+            if value.name not in self.located and self.fusion.is_elementwise(value):
+                self._run_pointwise(value)
+            reductions.append((node, collector.access(self._locate_dense(value), identity_map(rank))))
+        return collector, reductions
 
     def _locate_dense(self, value):
         return self.dense(self.locate(value))

@@ -30,6 +30,10 @@ class Located:
     def dense(self):
         return tuple(self.strides) == tuple(contiguous_strides(self.shape))
 
+    def part(self, shape, strides, offset):
+        """Another window on the same memory."""
+        return Located(self.place, self.dtype, tuple(shape), tuple(strides), offset)
+
 
 class Recipe:
     """Collects what a native Plan is made of."""

@@ -102,8 +102,7 @@ class GraphViewer(Viewer):
             if group.why:
                 lines.append(f"    why: {group.why}")
         if lines:
-            alone = " (each reduction alone: together they cannot be lowered)" if fusion.separate else ""
-            self.parts.append("\n".join(f"# {line}" for line in (f"what shares a kernel{alone}", *lines)))
+            self.parts.append("\n".join(f"# {line}" for line in ("what shares a kernel", *lines)))
 
 
 class LoopsViewer(Viewer):

@@ -233,7 +233,7 @@ class Builder:
         return Var(value.dtype, value.lanes, name)
 
     def declare(self, value, name=None):
-        name = name or self.fresh("r")
+        name = name or self.fresh()
         self.emit(Declare(name, value, self.source))
         return Var(value.dtype, value.lanes, name)
 

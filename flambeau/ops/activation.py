@@ -123,7 +123,7 @@ class Mish(Activation):
 # ------------------------------------------------------------------------------ gelu
 @op
 class Gelu(Activation):
-    """input * Phi(input) with the normal distribution function Phi; approximate='tanh' uses its tanh approximation."""
+    """input * Phi(input), Phi the normal distribution function; approximate='tanh' uses a formula with tanh."""
 
     signature = "input, approximate='none'"
     cases = ({}, {"approximate": "tanh"})
@@ -146,7 +146,7 @@ class Gelu(Activation):
         else:
             share = b.call("erf", b.mul(x, number(b, math.sqrt(0.5), x)))
         half = b.mul(finite_below(b, x), number(b, 0.5, x))
-        return b.mul(half, b.add(share, one(b, x)))
+        return b.fma(half, share, half)
 
     def derivative(grad, x, *, approximate):
         if approximate == "tanh":

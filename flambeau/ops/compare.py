@@ -1,4 +1,4 @@
-"""Comparisons, logic and bits. Results of comparisons and of logic are bool; none of these has a derivative."""
+"""Comparisons, logic and bits. Results of comparisons and logic are bool; none of these has a derivative."""
 
 import math
 
@@ -232,10 +232,9 @@ def refuse_floating(name, bools=True):
     """A `check` statement: bits of floating point numbers are not combined."""
     def check(dtype):
         if dtype.kind == "f" or (dtype is bool_ and not bools):
+            hint = "logical_and(), logical_or(), logical_not() compare with zero" if bools else "convert first: x.long()"
             fail(name, "bit operations are not defined for this dtype", dtype,
-                 "a bool or integer dtype" if bools else "an integer dtype",
-                 hint="logical_and(), logical_or(), logical_not() ask for zero or not" if bools and dtype.kind == "f"
-                 else "convert first: x.long()", kind=DTypeError)
+                 "a bool or integer dtype" if bools else "an integer dtype", hint=hint, kind=DTypeError)
     return check
 
 

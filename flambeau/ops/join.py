@@ -1,6 +1,7 @@
 """Joining tensors along an axis."""
 
 from flambeau.base.errors import ArgumentError, ShapeError, fail
+from flambeau.base.lazy import LazyModule
 from flambeau.ops import plans
 from flambeau.ops.elementwise import EVERY, cast
 from flambeau.ops.kinds import Op
@@ -11,6 +12,8 @@ from flambeau.runtime import _core
 from flambeau.runtime._core import Tensor
 from flambeau.types.dtype import promote
 from flambeau.types.shape import normalize_axis, show_shape
+
+numpy = LazyModule("numpy")
 
 
 @op
@@ -34,7 +37,8 @@ class Cat(Op):
             fail("cat", "zero-dimensional tensor cannot be concatenated", hint="use stack()", kind=ShapeError)
         dim = normalize_axis(values["dim"], first.ndim, "cat")
         for t in kept:
-            if t.ndim != first.ndim or any(a != b for i, (a, b) in enumerate(zip(t.shape, first.shape)) if i != dim):
+            if t.ndim != first.ndim or any(a != b and isinstance(a, int) and isinstance(b, int)
+                                            for i, (a, b) in enumerate(zip(t.shape, first.shape)) if i != dim):
                 fail("cat", f"sizes of tensors must match except in dimension {dim}", show_shape(t.shape),
                      show_shape(first.shape), kind=ShapeError)
         return {"tensors": kept, "dim": dim}
@@ -45,6 +49,9 @@ class Cat(Op):
         for v in inputs:
             total, dtype = total + v.shape[dim], promote(dtype, v.dtype)
         return [(dtype, (*inputs[0].shape[:dim], total, *inputs[0].shape[dim + 1:]))]
+
+    def reference(*tensors, dim=0, **attrs):
+        return numpy.concatenate(tensors, dim)
 
     def eager(self, values):
         tensors, dim = values["tensors"], values["dim"]
@@ -59,6 +66,13 @@ class Cat(Op):
             rule = _core.BackwardRule(0, (1 << len(tensors)) - 1 if len(tensors) < 63 else -1, False, [], [], None)
             _core.record(self.native, rule, tensors, (out,), {"dim": dim}, False)
         return out
+
+    def lower(planner, inputs, outputs, *, dim, **attrs):
+        out, at = outputs[0], 0
+        for source in inputs:
+            offset = out.offset + at * out.strides[dim]
+            planner.copy(source, planner.window(out, source.shape, out.strides, offset))
+            at = at + source.shape[dim]
 
     def derivative(grad, *tensors, dim):
         parts, at = [], 0

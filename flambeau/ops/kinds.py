@@ -133,7 +133,7 @@ class Reduction(Op):
         """(dtype the value is computed in, dtype accumulated in, dtype of the result)."""
         given = attrs.get("dtype") or inputs[0].dtype
         if self.accumulate == "bool":
-            return inputs[0].dtype, bool_, bool_
+            return compute_dtype(inputs[0].dtype), bool_, bool_
         if self.accumulate == "sum" and category(given) < 2:
             given = attrs.get("dtype") or int64
         if self.accumulate == "float" and category(given) < 2:

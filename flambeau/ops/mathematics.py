@@ -1,7 +1,7 @@
 """Mathematical functions of floating point elements. Integers and bools are taken as the default dtype.
 
-Scalar bodies call the functions of `compiler.scalar_math` by name; derivatives are written in ops, so that they can be
-differentiated and compiled again. In them `grad * f` is zero where grad is zero, whatever f is.
+Scalar bodies call the functions of `compiler.scalar_math` by name. Derivatives are written in ops, so that they
+can be differentiated and compiled again; in them `grad * f` is zero where grad is zero, whatever f is.
 """
 
 import math
@@ -135,7 +135,7 @@ class Atan(Unary):
 
 @op
 class Atan2(Binary):
-    """The angle of the point (other, input) in radians, in [-pi, pi]: the arc tangent of input / other by quadrant."""
+    """The angle of the point (other, input) in radians, in [-pi, pi]."""
 
     alias_names = ("arctan2",)
     promotion = "float"
@@ -366,7 +366,7 @@ class Logaddexp(Binary):
         return numpy.logaddexp(input, other)
 
     def scalar(b, x, y):
-        distance = b.select(b.eq(x, y), zero(b, x), b.abs(b.sub(x, y)))     # equal infinities have no difference
+        distance = b.select(b.eq(x, y), zero(b, x), b.abs(b.sub(x, y)))     # also of equal infinities
         return b.add(b.max(x, y), b.call("log1p", b.call("exp", b.neg(distance))))
 
     def derivative(grad, x, y):
@@ -441,7 +441,7 @@ class Hypot(Binary):
         x, y = b.abs(x), b.abs(y)
         large, small = b.max(x, y), b.min(x, y)
         ratio = b.select(b.eq(small, large), one(b, x), b.div(small, large))       # also 0 / 0 and inf / inf
-        length = b.select(b.eq(large, zero(b, x)), large, b.mul(large, b.sqrt(b.fma(ratio, ratio, one(b, x)))))
+        length = b.mul(large, b.sqrt(b.fma(ratio, ratio, one(b, x))))
         infinite = number(b, math.inf, x)
         return b.select(b.or_(b.eq(x, infinite), b.eq(y, infinite)), infinite, length)
 
@@ -518,7 +518,8 @@ class Lerp(Ternary):
         return [rng.uniform(-3, 3, shape), rng.uniform(-3, 3, shape), rng.uniform(0, 1, shape)]
 
     def reference(input, end, weight):
-        return numpy.where(abs(weight) < 0.5, input + weight * (end - input), end - (end - input) * (1 - weight))
+        near, far = input + weight * (end - input), end - (end - input) * (1 - weight)
+        return numpy.where(abs(weight) < 0.5, near, far)
 
     def scalar(b, x, y, w):
         way = b.sub(y, x)

@@ -162,7 +162,7 @@ def make_plan(operation, values, operands, attrs):
         described.append(operand_of(i, o) if isinstance(o, Tensor) else Operand(dtypes.scalar_dtype(o), (), None, True))
     tracer = trace.Tracer(operation.name)
     stand_ins = iter([tracer.input(d.dtype, d.shape) for d in described])
-    traced = _replace_operands(values, operands, stand_ins)
+    traced = _replace_operands(operation, values, stand_ins)
     try:
         result = operation.trace(tracer, traced)
         outputs = result if isinstance(result, tuple) else (result,)
@@ -177,14 +177,13 @@ def make_plan(operation, values, operands, attrs):
     return compiler().plan(signature, graph)
 
 
-def _replace_operands(values, operands, stand_ins):
-    """The same arguments with each operand replaced by the next stand-in."""
-    ids = [id(o) for o in operands]
+def _replace_operands(operation, values, stand_ins):
+    """The same arguments with each operand replaced by the next stand-in (the order is that of `Op.split`)."""
     traced = {}
     for name, value in values.items():
         if isinstance(value, tuple) and value and isinstance(value[0], Tensor):
             traced[name] = tuple(next(stand_ins) for _ in value)
-        elif id(value) in ids and (isinstance(value, Tensor)):
+        elif isinstance(value, Tensor) or (name in operation.operands and operation.numbers and value is not None):
             traced[name] = next(stand_ins)
         else:
             traced[name] = value
@@ -280,7 +279,7 @@ def backward_rule(operation, plan, mask):
             save_output = True
     if len(signature.results) > 1:
         save_output = save_output or False
-    pointwise = isinstance(plan, _core.PointwisePlan)
+    pointwise = isinstance(plan, _core.PointwisePlan) and all(_is_elementwise(n) for n in graph.nodes)
     replayed, passes, kept = graph, (), targets
     if pointwise:
         graph, kept, passes = _pass_on(graph, targets)
@@ -295,6 +294,11 @@ def backward_rule(operation, plan, mask):
             results = tuple((o.dtype, getattr(o, "shape", ())) for o in graph.outputs)
             return compiler().plan(Signature(signature.name + "_backward", operands, {}, results, constraints), graph)
     return _core.BackwardRule(save, shape, save_output, roles, kept, executor, replayed, passes, targets)
+
+
+def _is_elementwise(node):
+    from flambeau.ops.spec import REGISTRY
+    return REGISTRY[node.op].kind == "elementwise"
 
 
 def _pass_on(graph, targets):
@@ -455,6 +459,7 @@ def derivative(node, grad):
         grads = [zeros_of(s) if g is None and r in roles else g
                  for r, (g, s) in enumerate(zip(grads, node.output_shapes_))]
     feed = [grads[r] if r < 100 else inputs[r - 100] if r < 200 else outputs[r - 200] for r in roles]
+    feed = [_as_tensor(f, v.dtype) for f, v in zip(feed, rule.graph.inputs)]
     results = trace.replay(rule.graph, feed)
     got = [None] * len(inputs)
     for target, result in zip(targets, results):
@@ -463,6 +468,14 @@ def derivative(node, grad):
             result = sum_to(result, like)
         got[target] = result
     return got
+
+
+def _as_tensor(value, dtype):
+    """A saved number as a 0-d tensor, so that ops on numbers alone can be replayed."""
+    if isinstance(value, Tensor):
+        return value
+    from flambeau.ops.write import write
+    return write(_core.empty_strided((), None, dtype), value)
 
 
 def sum_to(grad, like):

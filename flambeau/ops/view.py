@@ -3,7 +3,7 @@
 from flambeau.base.errors import ShapeError, fail
 from flambeau.base.lazy import LazyModule
 from flambeau.ops.elementwise import EVERY, copy
-from flambeau.ops.kinds import View, contiguous_copy
+from flambeau.ops.kinds import Indexed, View, contiguous_copy
 from flambeau.ops.samples import unary_samples
 from flambeau.ops.spec import op
 from flambeau.runtime import _core
@@ -134,7 +134,8 @@ class Unsqueeze(Window):
         return values | {"dim": normalize_axis(values["dim"], values["input"].ndim + 1, "unsqueeze")}
 
     def view(shape, strides, offset, dim):
-        return (*shape[:dim], 1, *shape[dim:]), (*strides[:dim], 0, *strides[dim:]), offset
+        step = strides[dim] * shape[dim] if dim < len(shape) else 1
+        return (*shape[:dim], 1, *shape[dim:]), (*strides[:dim], step, *strides[dim:]), offset
 
     def reference(input, dim):
         return numpy.expand_dims(input, dim)
@@ -199,13 +200,21 @@ class Slice(Window):
 
 
 @op
-class Unslice(View):
-    """Zeros of `size` with the operand at `index`: the transpose of slice."""
+class Unslice(Indexed):
+    """Zeros of `size` with the operand at `index`: the transpose of `slice_`."""
 
     signature = "input, size, index"
+    derivative_in_python = True
+    remembered = False
 
-    def infer(self, inputs, attrs):
-        return [(inputs[0].dtype, tuple(attrs["size"]))]
+    def infer_shape(x, *, size, index):
+        return tuple(size)
+
+    def lower(planner, inputs, outputs, *, size, index):
+        out = outputs[0]
+        planner.fill(out, 0)
+        shape, strides, offset = Slice.view(tuple(size), out.strides, 0, index)
+        planner.copy(inputs[0], planner.window(out, shape, strides, offset))
 
     def eager(self, values):
         from flambeau.ops import plans
@@ -284,4 +293,7 @@ def contiguous(input):
 
 def clone(input, memory_format=None):
     """A copy, on the tape."""
+    if input.dtype.kind == "c" and not input.is_shape_only:
+        from flambeau.ops.write import write
+        return write(_core.empty_strided(tuple(input.shape), None, input.dtype), input)
     return copy(input)

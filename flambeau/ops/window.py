@@ -126,8 +126,14 @@ class ConvolutionWeightGradient(Convolving):
                 convolution(x, g, None, *window))                               # noqa: F821
 
 
-def conv2d(input, weight, bias=None, stride=(1, 1), padding=(0, 0), dilation=(1, 1), groups=1):
-    """2-d convolution: (n, c, h, w), (k, c / groups, r, s), (k) -> (n, k, h', w'); all numbers as pairs."""
+def pair(value):
+    """An int stands for both axes."""
+    return (value, value) if isinstance(value, int) else tuple(value) * (2 // len(value))
+
+
+def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
+    """2-d convolution: (n, c, h, w), (k, c / groups, r, s), (k) -> (n, k, h', w'); numbers as ints or pairs."""
+    stride, padding, dilation = pair(stride), pair(padding), pair(dilation)
     same_dtype("conv2d", input, weight, bias)
     if input.ndim != 4 or weight.ndim != 4:
         fail("conv2d", "input and weight have four axes", f"{show_shape(input.shape)}, {show_shape(weight.shape)}",
@@ -144,7 +150,7 @@ def conv2d(input, weight, bias=None, stride=(1, 1), padding=(0, 0), dilation=(1,
             fail("conv2d", f"the kernel is larger than the padded input's {name}",
                  f"{input.shape[2 + i]} + 2 * {padding[i]} with kernel {kernel[i]} and dilation {dilation[i]}",
                  hint="pad more, or use a smaller kernel", kind=ShapeError)
-    return convolution(input, weight, bias, kernel, tuple(stride), tuple(padding), tuple(dilation), groups)     # noqa: F821
+    return convolution(input, weight, bias, kernel, stride, padding, dilation, groups)     # noqa: F821
 
 
 # ---------------------------------------------------------------------------------- pooling
@@ -238,11 +244,17 @@ class MaxPool2dGradient(Window):
         from flambeau.ops.index import gather
         from flambeau.ops.view import flatten, reshape
         picked = gather(flatten(g, 2), 2, flatten(indices, 2))
-        return reshape(picked, tuple(grad.shape)), None
+        return reshape(picked, tuple(indices.shape)), None
 
 
-def max_pool2d(input, kernel_size, stride, padding=(0, 0), dilation=(1, 1), ceil_mode=False):
-    """The maximum of each window: (n, c, h, w) -> (n, c, h', w'); all numbers as pairs."""
+def max_pool2d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False):
+    """The maximum of each window: (n, c, h, w) -> (n, c, h', w'); numbers as ints or pairs.
+
+    Args:
+        stride: how far windows are apart (default: kernel_size).
+    """
+    kernel_size, padding, dilation = pair(kernel_size), pair(padding), pair(dilation)
+    stride = pair(stride) if stride else kernel_size
     if input.ndim != 4:
         fail("max_pool2d", "the input has four axes", show_shape(input.shape), "(batch, channels, height, width)",
              kind=ShapeError)
@@ -252,5 +264,4 @@ def max_pool2d(input, kernel_size, stride, padding=(0, 0), dilation=(1, 1), ceil
     sizes = [pool_size(input.shape[2 + i], kernel_size[i], stride[i], padding[i], dilation[i], ceil_mode) for i in (0, 1)]
     if any(isinstance(s, int) and s < 1 for s in sizes):
         fail("max_pool2d", "the output would be empty", show_shape(input.shape), f"an input of at least {kernel_size}")
-    return max_pool2d_with_indices(input, tuple(kernel_size), tuple(stride), tuple(padding), tuple(dilation),   # noqa: F821
-                                   bool(ceil_mode))[0]
+    return max_pool2d_with_indices(input, kernel_size, stride, padding, dilation, bool(ceil_mode))[0]      # noqa: F821

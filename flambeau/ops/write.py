@@ -1,17 +1,28 @@
-"""Writes into existing memory, with the tape's rules: `out=`, in-place forms, assignment to an index."""
+"""Writes into existing memory, with the tape's rules: `out=`, in-place forms, assignment to an index.
+
+A recorded write through a view changes the history of the view's base too: from then on the base is "what it was, with
+`result` in the view's window" (see strided.py), and every view of it is a window on that.
+"""
 
 from flambeau.base.errors import fail
-from flambeau.ops import elementwise, plans  # noqa: F401 - elementwise declares cast and copy
-from flambeau.ops.spec import REGISTRY
+from flambeau.ops import elementwise, plans, strided
+from flambeau.ops.spec import REGISTRY, bind
 from flambeau.runtime import _core
 from flambeau.runtime._core import Tensor
-from flambeau.types.dtype import category
+from flambeau.types.dtype import bool_, category
 
 
 def write(target, source):
     """Copy `source` (broadcast, cast) into target's memory; nothing is recorded."""
+    if 0 in target.stride() and strided.overlaps(tuple(target.shape), target.stride()):
+        fail("write", "unsupported operation: more than one element of the written-to tensor refers to a single memory "
+             "location", (tuple(target.shape), target.stride()), hint="clone() the tensor first")
+    if target.dtype.kind == "c":
+        return _write_complex(target, source)
     if not isinstance(source, Tensor):
         source = elementwise.full_like(target, source) if target.ndim == 0 else _zero_dim(target, source)
+    elif source.storage_ is target.storage_ and source.data_ptr() != target.data_ptr():
+        source = elementwise.copy(source.detach())      # the two may overlap
     if tuple(source.shape) != tuple(target.shape):
         from flambeau.ops.view import expand
         source = expand(source.detach(), tuple(target.shape))
@@ -24,17 +35,46 @@ def _zero_dim(target, value):
     return elementwise.full_like(like, value)
 
 
+def _write_complex(target, source):
+    """Complex tensors are storage: their real and imaginary parts are written as two floating point tensors."""
+    if isinstance(source, Tensor) and source.dtype.kind == "c":
+        parts = strided.complex_parts(source)
+    else:
+        parts = (source, 0) if isinstance(source, Tensor) else (source.real, source.imag)
+    for place, part in zip(strided.complex_parts(target), parts):
+        write(place, part)
+    target._bump_version()
+    return target
+
+
 def check_write(name, target):
     """Raise where a write would make gradients wrong, before any data changes."""
-    if not _core.grad_mode():
+    if not _core.grad_mode() or not target.requires_grad:
         return
-    if target.requires_grad and target.is_leaf:
+    if target.is_leaf:
         fail(name, "a leaf Variable that requires grad is being used in an in-place operation",
              hint="wrap the write in no_grad(), or use the out-of-place form")
     base = target._base
     if base is not None and base.requires_grad and base.is_leaf:
         fail(name, "a view of a leaf Variable that requires grad is being used in an in-place operation",
              hint="wrap the write in no_grad(), or use the out-of-place form")
+
+
+def inplace(operation, args, kwargs=None):
+    """args[0].op_(...): compute out of place, then write into the target."""
+    target, kwargs = args[0], kwargs or {}
+    if getattr(type(target), "is_traced", False):
+        fail(operation.name, "in-place writes to traced values are not captured yet", hint="use the out-of-place form")
+    check_write(operation.name + "_", target)
+    result = bind(operation, args, dict(kwargs))
+    if result.grad_fn is not None and _saves(result.grad_fn, target):
+        result = bind(operation, tuple(elementwise.copy(a) if a is target else a for a in args), dict(kwargs))
+    return assign(operation, target, result)
+
+
+def _saves(node, target):
+    """True if the node keeps the memory that is about to be written over."""
+    return any(isinstance(saved, Tensor) and saved.storage_ is target.storage_ for saved in node.inputs())
 
 
 def assign(operation, target, result):
@@ -47,18 +87,31 @@ def assign(operation, target, result):
         fail(name, f"result type {result.dtype} can't be cast to the desired output type {target.dtype}",
              hint="use the out-of-place form")
     recorded = _core.grad_mode() and (result.requires_grad or target.requires_grad)
-    if recorded and target._base is not None:
-        fail(name, "in-place writes to views are not recorded on the tape yet",
-             hint="write to the base tensor, or build the result out of place (cat, stack, where)", kind=NotImplementedError)
     if recorded and result.dtype is not target.dtype:
         result = elementwise.cast(result, target.dtype)
+    if recorded and target._base is None and not result.requires_grad:
+        result = elementwise.where(write(_core.empty_strided((), None, bool_), True), result, target)
     write(target, result.detach())
     if recorded:
-        _core.rebase(target, result)
+        _follow(target, result)
     return target
+
+
+def _follow(target, result):
+    """After a recorded write: the history of the target, and of the base whose memory it shows."""
+    base = target._base
+    if base is None or (base.requires_grad and not target.requires_grad):       # the latter: a detached alias
+        _core.rebase(target, result)
+        return
+    window = strided.window_of(target)
+    plans.record_python(strided.COPY_SLICES, (base, result), base, window)
+    plans.record_python(strided.AS_STRIDED, (base,), target, window)
 
 
 def fill(target, value):
     """target.fill_(value) without a record."""
     check_write("fill_", target)
     return write(target, value)
+
+
+_core.set_hook("inplace", inplace)

@@ -310,19 +310,10 @@ def run_into(PointwisePlan plan, args, Tensor out):
 def run_pointwise_plan(NativeOp op, PointwisePlan plan, args):
     """Run an elementwise plan from Python and record it; returns the output or a tuple of them."""
     cdef PyObject* items[MAX_OPERANDS]
-    cdef PyObject* outs[MAX_OPERANDS]
     cdef int i
     for i in range(plan.n_inputs):
         items[i] = <PyObject*>args[i]
-    memset(outs, 0, sizeof(outs))
-    run_pointwise(plan, items, outs)
-    results = []
-    for i in range(plan.n_outputs):
-        results.append(<object>outs[i])
-        cpython_decref(outs[i])
-    if fl_grad_enabled and op.differentiable and wants_grad(items, plan.n_inputs) and plan.n_outputs == 1:
-        record_pointwise(op, plan, items, <Tensor>results[0])
-    return results[0] if plan.n_outputs == 1 else tuple(results)
+    return run_recorded(op, plan, items)
 
 
 cdef public PyObject* flambeau_op_entry(PyObject* self, PyObject** args, Py_ssize_t n, PyObject* names) except NULL:

@@ -397,29 +397,52 @@ cdef object run_recorded(NativeOp op, plan, PyObject** items):
     cdef PyObject* outs[MAX_PLACES]
     cdef Plan p
     cdef int i
+    cdef int count
     memset(outs, 0, sizeof(outs))
     if isinstance(plan, PointwisePlan):
+        count = (<PointwisePlan>plan).n_outputs
         run_pointwise(<PointwisePlan>plan, items, outs)
-        out = <object>outs[0]
-        cpython_decref(outs[0])
-        if fl_grad_enabled and op.differentiable and wants_grad(items, (<PointwisePlan>plan).n_inputs):
-            record_pointwise(op, <PointwisePlan>plan, items, <Tensor>out)
-        return out
-    p = <Plan>plan
-    run_plan(p, items, outs)
-    if p.n_outputs == 1:
-        result = <object>outs[0]
-        cpython_decref(outs[0])
-        if fl_grad_enabled and op.differentiable and wants_grad(items, p.n_inputs):
-            record_plan(op, p, items, (result,))
-        return result
+    else:
+        count = (<Plan>plan).n_outputs
+        run_plan(<Plan>plan, items, outs)
     results = []
-    for i in range(p.n_outputs):
+    for i in range(count):
         results.append(<object>outs[i])
         cpython_decref(outs[i])
-    if fl_grad_enabled and op.differentiable and wants_grad(items, p.n_inputs):
-        record_plan(op, p, items, tuple(results))
-    return _HOOKS["pack_results"](op.python, results)
+    if fl_grad_enabled and op.differentiable:
+        if isinstance(plan, Plan):
+            p = <Plan>plan
+            if wants_grad(items, p.n_inputs):
+                record_plan(op, p, items, tuple(results))
+        elif wants_grad(items, (<PointwisePlan>plan).n_inputs):
+            if count == 1:
+                record_pointwise(op, <PointwisePlan>plan, items, <Tensor>results[0])
+            else:
+                record_outputs(op, <PointwisePlan>plan, items, results)
+    return results[0] if count == 1 else _HOOKS["pack_results"](op.python, results)
+
+
+cdef int record_outputs(NativeOp op, PointwisePlan plan, PyObject** items, list outputs) except -1:
+    """Record an elementwise call with several outputs."""
+    cdef BackwardRule rule = rule_of(op, plan, needs_mask(items, plan.n_inputs))
+    cdef Node node = new_node(op, rule, items, plan.n_inputs, len(outputs))
+    cdef Tensor out
+    cdef int i
+    for i in range(plan.n_inputs):
+        if is_tensor(items[i]) and (<Tensor>items[i]).needs_grad and not same_shape(<Tensor>items[i], <Tensor>outputs[0]):
+            node.broadcast = True
+            if node.edges[i].saved == NULL:
+                keep = shape_record(<Tensor>items[i])
+                node.edges[i].saved = <PyObject*>keep
+                cpython_incref(node.edges[i].saved)
+    if rule.save_output:
+        node.output_version = (<Tensor>outputs[0]).storage.version
+        node.saved_output = tuple([alias_of(out) for out in outputs])
+    node.output_shapes = tuple([shape_record(out) for out in outputs])
+    for i, out in enumerate(outputs):
+        if 6 <= out.code <= 11:
+            attach(node, out, i)
+    return 0
 
 
 cdef int record_plan(NativeOp op, Plan plan, PyObject** items, tuple outputs) except -1:

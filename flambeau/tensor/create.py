@@ -4,7 +4,8 @@ import math
 
 from flambeau.base.errors import ArgumentError, DTypeError, fail
 from flambeau.ops import random as draws
-from flambeau.ops.elementwise import cast, copy
+from flambeau.ops.elementwise import cast
+from flambeau.ops.view import clone
 from flambeau.ops.write import write
 from flambeau.runtime import _core
 from flambeau.runtime._core import Tensor
@@ -121,12 +122,12 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fal
         made = tensor(data, dtype=dtype)
         return _core.shape_only(tuple(made.shape), made.dtype)
     if isinstance(data, Tensor):
-        out = copy(data.detach())
+        out = clone(data.detach())
         out = out if dtype is None else cast(out, dtype)
     elif isinstance(data, (bool, int, float)):
         out = filled((), data, dtypes.scalar_dtype(data) if dtype is None else dtype, None, False)
     elif type(data).__module__ == "numpy":
-        out = copy(from_numpy(_as_array(data)))
+        out = clone(from_numpy(_as_array(data)))
         out = out if dtype is None else cast(out, dtype)
     else:
         out = _from_nested(data, dtype)
@@ -159,7 +160,7 @@ def _from_nested(data, dtype):
             dtype = _typed(data)
     if dtype.name == "bfloat16":
         return cast(from_numpy(numpy.array(array, dtype="float32", order="C")), dtype)
-    return copy(from_numpy(numpy.array(array.astype(dtype.numpy), order="C", ndmin=array.ndim)))
+    return clone(from_numpy(numpy.array(array.astype(dtype.numpy), order="C", ndmin=array.ndim)))
 
 
 def _plain(data):
@@ -226,6 +227,8 @@ def arange(*bounds, dtype=None, device=None, requires_grad=False, out=None, layo
         raise RuntimeError("upper bound and lower bound inconsistent with step sign")
     if dtype is None:
         dtype = int64 if all(isinstance(v, int) for v in (first, last, by)) else get_default_dtype()
+    if dtype.is_integer:
+        first, last, by = (int(v) for v in (first, last, by))
     count = max(0, math.ceil((last - first) / by))
     values = first + numpy.arange(count, dtype="float64" if dtype.kind == "f" else "int64") * by
     made = cast(from_numpy(values), dtype)

@@ -2,11 +2,11 @@
 
 from flambeau.base.errors import fail
 from flambeau.ops import plans
-from flambeau.ops.elementwise import cast
+from flambeau.ops.elementwise import cast, full_like, where
 from flambeau.ops.index import check_index, index_select
-from flambeau.ops.spec import REGISTRY
+from flambeau.ops.spec import REGISTRY, Op
 from flambeau.ops.view import expand, reshape, slice_
-from flambeau.ops.write import check_write, write
+from flambeau.ops.write import assign, check_write, write
 from flambeau.runtime import _core
 from flambeau.runtime._core import Tensor
 from flambeau.types.dtype import bool_, int64, uint8
@@ -20,7 +20,8 @@ def normal_index(x, index):
     found, axis = [], 0
     for i in index:
         if i is Ellipsis:
-            while axis < x.ndim - (plain - sum(1 for j in found if j is not None)):
+            behind = plain - sum(1 for j in found if j is not None)
+            while axis < x.ndim - behind:
                 found.append(("slice", 0, x.shape[axis], 1))
                 axis += 1
             continue
@@ -45,18 +46,18 @@ def record_index(x, out, index):
 def get_item(x, index):
     """x[index] for what the native path does not take: index tensors, masks, lists, NumPy numbers."""
     items = list(index) if isinstance(index, tuple) else [index]
-    items = [_simple(i) for i in items]
+    items = [simple_index(i) for i in items]
     if getattr(type(x), "is_traced", False):
         return slice_(x, normal_index(x, tuple(items)))
     if not any(isinstance(i, Tensor) for i in items):
         return x[tuple(items)] if len(items) != 1 else x[items[0]]
     items = _expand_masks(x, items)
-    if len(items) == 1 and items[0].ndim == 1 and x.ndim:
+    if len(items) == 1 and isinstance(items[0], Tensor) and items[0].ndim == 1 and x.ndim:
         return index_select(x, 0, items[0])
     return _advanced(x, items)
 
 
-def _simple(i):
+def simple_index(i):
     """An index item as an int, slice, None, Ellipsis or index tensor."""
     if isinstance(i, Tensor):
         if i.ndim == 0 and i.dtype.is_integer and i.dtype is not uint8:
@@ -64,6 +65,8 @@ def _simple(i):
         return i
     if isinstance(i, bool) or i is None or i is Ellipsis or isinstance(i, int):
         return _scalar_mask(i) if isinstance(i, bool) else i
+    if type(i).__module__ == "numpy" and getattr(i, "dtype", None) == bool and i.ndim == 0:
+        return _scalar_mask(bool(i))
     if isinstance(i, slice):
         parts = [p if p is None or isinstance(p, int) else p.__index__() for p in (i.start, i.stop, i.step)]
         return slice(*parts)
@@ -82,10 +85,21 @@ def _scalar_mask(value):
     return tensor(value)
 
 
+class NewAxis:
+    """A new axis of size 1 or, for a false mask without axes, 0."""
+
+    def __init__(self, kept):
+        from flambeau.tensor.create import zeros
+        self.index = zeros(int(kept), dtype=int64)
+
+
 def _expand_masks(x, items):
     """Bool tensors become index tensors, one for each of their axes."""
     found, axis = [], 0
     for i in items:
+        if isinstance(i, Tensor) and i.dtype in (bool_, uint8) and i.ndim == 0:
+            found.append(NewAxis(cast(i, bool_).item()))
+            continue
         if isinstance(i, Tensor) and i.dtype in (bool_, uint8):
             for a, size in enumerate(i.shape):
                 if axis + a >= x.ndim or x.shape[axis + a] != size:
@@ -104,10 +118,21 @@ def nonzero(input, *, as_tuple=False):
     import numpy
 
     from flambeau.tensor.create import from_numpy
-    places = numpy.nonzero(input.detach().numpy())
+    array = raw(input.detach())
+    if not input.ndim and not as_tuple:
+        return from_numpy(numpy.zeros((int(array.item() != 0), 0), "int64"))
+    places = numpy.nonzero(numpy.atleast_1d(array))
     if as_tuple:
         return tuple(from_numpy(numpy.ascontiguousarray(p)) for p in places)
-    return from_numpy(numpy.ascontiguousarray(numpy.stack(places, 1)) if places else numpy.zeros((1, 0), "int64"))
+    return from_numpy(numpy.ascontiguousarray(numpy.stack(places, 1)))
+
+
+def raw(t):
+    """A NumPy array on the memory of a tensor; bfloat16 as its bits, uint16."""
+    import numpy
+
+    from flambeau.tensor.methods import Exposed
+    return numpy.asarray(Exposed(t)) if t.numel() else numpy.empty(tuple(t.shape), t.dtype.numpy)
 
 
 def _advanced(x, items):
@@ -143,7 +168,7 @@ def _product(sizes):
 
 def _apply_basic(x, items):
     """(x after ints, slices and None; the index tensors; the axes they index)."""
-    plain = sum(1 for i in items if i is not None and i is not Ellipsis)
+    plain = sum(1 for i in items if i is not None and i is not Ellipsis and not isinstance(i, NewAxis))
     if plain > x.ndim:
         fail("index", f"too many indices for tensor of dimension {x.ndim}", plain, kind=IndexError)
     if not any(i is Ellipsis for i in items):
@@ -153,6 +178,11 @@ def _apply_basic(x, items):
         if i is Ellipsis:
             basic.extend([slice(None)] * (x.ndim - plain))
             axis += x.ndim - plain
+        elif isinstance(i, NewAxis):
+            basic.append(None)
+            tensors.append(i.index)
+            where.append(axis)
+            axis += 1
         elif isinstance(i, Tensor):
             basic.append(slice(None))
             tensors.append(i)
@@ -165,35 +195,98 @@ def _apply_basic(x, items):
 
 
 def set_item(x, index, value):
-    """x[index] = value."""
-    items = list(index) if isinstance(index, tuple) else [index]
-    items = [_simple(i) for i in items]
+    """x[index] = value, on the tape where x or the value is."""
+    items = [simple_index(i) for i in (index if isinstance(index, tuple) else (index,))]
     check_write("setitem", x)
-    if _core.grad_mode() and (x.requires_grad or (isinstance(value, Tensor) and value.requires_grad)):
-        fail("setitem", "assignment to an index is not recorded on the tape yet",
-             hint="use where(), cat() or stack(), or assign under no_grad()", kind=NotImplementedError)
+    source = _as_source(x, value)
+    recorded = _core.grad_mode() and (x.requires_grad or getattr(source, "requires_grad", False))
     if not any(isinstance(i, Tensor) for i in items):
-        write(x.detach()[tuple(items)], _as_source(x, value))
-        return
-    if len(items) == 1 and items[0].dtype is bool_ and tuple(items[0].shape) == tuple(x.shape) \
-            and (not isinstance(value, Tensor) or value.numel() == 1):
-        from flambeau.ops.elementwise import where
-        write(x, where(items[0], _as_source(x, value), x.detach()))
-        return
-    array = x.detach().numpy()
-    array[tuple(i.numpy() if isinstance(i, Tensor) else i for i in items)] = \
-        value.detach().numpy() if isinstance(value, Tensor) else value
+        window = x[tuple(items)] if recorded else x.detach()[tuple(items)]
+        source = _fitted(source, tuple(window.shape))
+        if recorded:
+            source = source if isinstance(source, Tensor) else full_like(window.detach(), source)
+            assign(REGISTRY["copy"], window, expand(source, tuple(window.shape)))
+        else:
+            write(window, source)
+    elif len(items) == 1 and items[0].dtype is bool_ and tuple(items[0].shape) == tuple(x.shape) \
+            and (not isinstance(source, Tensor) or source.ndim == 0):
+        result = where(items[0], source, x)
+        assign(REGISTRY["copy"], x, result)
+    elif recorded:
+        put_recorded(x, items, source)
+    else:
+        write_elements(x, items, source)
+
+
+def put_recorded(x, items, source):
+    """An advanced assignment as an op: which elements of x are replaced, by which of the source."""
+    from flambeau.tensor.create import arange
+    places = arange(x.numel()).reshape(tuple(x.shape))[tuple(items)]
+    source = _fitted(source, tuple(places.shape))
+    source = source if isinstance(source, Tensor) else full_like(_core.empty_strided((), None, x.dtype), source)
+    assign(REGISTRY["copy"], x, put_elements(x, expand(source, tuple(places.shape)), places))
+
+
+def write_elements(x, items, source):
+    """x[items] = source through NumPy."""
+    source = _fitted(source, None)
+    if not isinstance(source, Tensor):
+        source = full_like(_core.empty_strided((), None, x.dtype), source)
+    raw(x.detach())[tuple(raw(_numbers(i)) if isinstance(i, Tensor) else i for i in items)] = raw(source.detach())
     x._bump_version()
 
 
+def _numbers(index):
+    """uint8 index tensors are masks."""
+    return cast(index, bool_) if index.dtype is uint8 else index
+
+
+class PutElements(Op):
+    """A tensor with the elements at `places` (row-major numbers) replaced: the tape's form of an advanced assignment."""
+
+    name = "index_put"
+    signature = "input, source"
+    operands = ("input", "source")
+    derivative_in_python = True
+
+    @staticmethod
+    def derivative(grad, x, source, *, places):
+        zeros = full_like(_core.empty_strided(tuple(places.shape), None, grad.dtype), 0)
+        taken = index_select(reshape(grad, (-1,)), 0, reshape(places, (-1,)))
+        return put_elements(grad, zeros, places), reshape(taken, tuple(places.shape))
+
+
+INDEX_PUT = PutElements()
+
+
+def put_elements(x, source, places):
+    """A row-major copy of x with source's elements at `places`, which has the shape of source."""
+    out = _core.empty_strided(tuple(x.shape), None, x.dtype)
+    write(out, x.detach())
+    raw(out).reshape(-1)[raw(places)] = raw(source.detach())
+    out._reset_version()
+    if _core.grad_mode() and (x.requires_grad or source.requires_grad):
+        plans.record_python(INDEX_PUT, (x, source), out, {"places": places})
+    return out
+
+
 def _as_source(x, value):
+    """A number, or a tensor in the dtype of x."""
     if isinstance(value, Tensor):
-        source = value.detach()
-        return cast(source, x.dtype) if source.dtype is not x.dtype else source
-    if isinstance(value, (bool, int, float)):
+        return cast(value, x.dtype) if value.dtype is not x.dtype else value
+    if isinstance(value, (bool, int, float, complex)):
         return value
     from flambeau.tensor.create import tensor
     return tensor(value, dtype=x.dtype)
+
+
+def _fitted(source, shape):
+    """A tensor without leading axes of size 1 beyond the rank of `shape` (None: without any)."""
+    if not isinstance(source, Tensor):
+        return source
+    while source.ndim > (0 if shape is None else len(shape)) and source.shape[0] == 1:
+        source = reshape(source, tuple(source.shape[1:]))
+    return source
 
 
 _core.set_hook("record_index", record_index)

@@ -4,7 +4,8 @@ from flambeau.base.errors import fail
 from flambeau.ops import index, matmul, random, reduce, view
 from flambeau.ops.elementwise import cast, copy
 from flambeau.ops.spec import REGISTRY
-from flambeau.ops.write import assign, check_write, write
+from flambeau.ops.strided import as_strided
+from flambeau.ops.write import assign, check_write, inplace, write
 from flambeau.runtime import _core
 from flambeau.runtime._core import Tensor
 from flambeau.tensor import autograd, create
@@ -34,8 +35,7 @@ def attach_ops():
 def _inplace_method(operation):
     def method(self, *args, **kwargs):
         if kwargs or len(args) + 1 != operation.native.arity:
-            check_write(operation.name + "_", self)
-            return assign(operation, self, operation.function(self, *args, **kwargs))
+            return inplace(operation, (self, *args), kwargs)
         return _core.inplace_call(operation.native, self, *args)
 
     method.__name__ = operation.name + "_"
@@ -75,11 +75,11 @@ def numpy_array(self, *, force=False):
         fail("numpy", "NumPy has no bfloat16", source.dtype, hint="use tensor.float().numpy()", kind=TypeError)
     if not source.numel():
         return numpy.empty(tuple(source.shape), source.dtype.numpy)
-    owner = _Exposed(source)
+    owner = Exposed(source)
     return numpy.asarray(owner)
 
 
-class _Exposed:
+class Exposed:
     """NumPy's array interface over a tensor; keeps the tensor alive."""
 
     def __init__(self, tensor):
@@ -194,8 +194,12 @@ def random_(self, low=None, high=None, *, generator=None):
 
 
 def masked_fill(self, mask, value):
-    """`value` where mask is true."""
-    return REGISTRY["where"].function(mask, cast(value, self.dtype) if isinstance(value, Tensor) else value, self)
+    """`value`, cast to the tensor's dtype, where mask is true."""
+    if isinstance(value, Tensor):
+        value = cast(value, self.dtype)
+    elif self.dtype.kind != "f":
+        value = bool(value) if self.dtype is bool_ else int(value)
+    return REGISTRY["where"].function(mask, value, self)
 
 
 def masked_fill_(self, mask, value):
@@ -272,7 +276,7 @@ def maximum_along(name, position):
         if dim is None:
             return extreme(input)
         places = arg(input, dim, True)
-        values = index.gather(input, dim, places) if input.ndim else input
+        values = index.gather(input, dim, places) if input.ndim else view.clone(input)
         if not keepdim and input.ndim:
             values, places = view.squeeze(values, dim), view.squeeze(places, dim)
         return position(values, places)
@@ -349,7 +353,8 @@ def plain_methods():
         "is_floating_point": lambda self: self.dtype.is_floating_point,
         "is_complex": lambda self: self.dtype.is_complex, "is_signed": lambda self: self.dtype.is_signed,
         "get_device": lambda self: -1, "pin_memory": lambda self: self, "is_pinned": lambda self: False,
-        "unflatten": unflatten, "unbind": unbind, "type": type_name,
+        "unflatten": unflatten, "unbind": unbind, "type": type_name, "as_strided": as_strided,
+        "where": lambda self, condition, other: REGISTRY["where"].function(condition, self, other),
     }
 
 

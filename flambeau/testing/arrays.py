@@ -1,7 +1,7 @@
 """NumPy arrays and tensors over the same memory, in any dtype and any layout.
 
-A test draws float64 values, `stored` puts them into the storage of a dtype, a function of LAYOUTS gives the array
-its strides, and `to_tensor` makes a tensor of exactly that memory. bfloat16 is stored as uint16 bits.
+A test draws float64 values, `stored` puts them into the storage of a dtype, a function of LAYOUTS gives the
+array its strides, and `to_tensor` makes a tensor of exactly that memory. bfloat16 is stored as uint16 bits.
 """
 
 import ctypes
@@ -17,7 +17,7 @@ from flambeau.types.dtype import bfloat16
 def to_tensor(array, dtype=None):
     """A tensor over the memory of `array` with its sizes and strides, negative ones too.
 
-    dtype: what the elements are; by default the dtype of the array (uint16 bits become bfloat16 only if it is given).
+    dtype: what the elements are, by default the array's dtype; uint16 bits become bfloat16 only if it is given.
     """
     dtype = dtype or dtypes.from_numpy(array.dtype)
     if array.dtype != dtype.numpy:
@@ -48,7 +48,7 @@ def to_array(tensor):
 
 
 def stored(values, dtype):
-    """float64 values in the storage of `dtype`: bool by sign, unsigned integers by magnitude, floats rounded."""
+    """Values in the storage of `dtype`: bool by sign, unsigned integers by magnitude, floats rounded."""
     values = numpy.asarray(values)
     with numpy.errstate(all="ignore"):
         if dtype is bfloat16:

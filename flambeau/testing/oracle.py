@@ -1,7 +1,7 @@
 """Every op against its oracles: NumPy reference, finite differences, compiled and interpreted forms.
 
-A `Call` is one op with operands as arrays (their strides are the layout) and attributes; the functions here run it in every
-way that there is and compare what comes out. `flambeau/testing/README.md` says what an op class states for this.
+A `Call` is one op with operands as arrays (their strides are the layout) and attributes; the functions here run
+it in every way that there is and compare what comes out. The README here says what an op class states for it.
 """
 
 import importlib
@@ -28,7 +28,7 @@ SMALLEST = {"float16": 2.0 ** -24, "bfloat16": 2.0 ** -133, "float32": 2.0 ** -1
 
 @dataclass
 class Call:
-    """An op with operands: `arrays` and `dtypes` follow the op's `operands`, a list for a tuple of tensors, None for none."""
+    """An op with operands: `arrays` and `dtypes` follow its `operands`, lists for tuples of tensors, or None."""
 
     operation: object
     arrays: list
@@ -43,12 +43,17 @@ class Call:
         """The results as a list."""
         return call(self.operation, tensors, self.attributes)
 
+    def split(self, tensors):
+        """(operands in order, all attributes by name) as the nodes of a graph have them."""
+        args, kwargs = arguments(self.operation, tensors, self.attributes)
+        return self.operation.split(self.operation.bind_arguments(args, kwargs))
+
     def reference(self):
         """What NumPy says, in float64 where the operands are floating point."""
         tensors = self.tensors()
-        operands, attrs = self.operation.split(self.operation.bind_arguments(*arguments(self.operation, tensors,
-                                                                                       self.attributes)))
-        values = {id(t): values_of(a, d) for t, a, d in zip(flat(tensors), flat(self.arrays), flat(self.dtypes))}
+        operands, attrs = self.split(tensors)
+        together = zip(flat(tensors), flat(self.arrays), flat(self.dtypes))
+        values = {id(t): values_of(a, d) for t, a, d in together}
         with numpy.errstate(all="ignore"), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             got = self.operation.reference(*[values.get(id(o), o) for o in operands], **attrs)
@@ -76,6 +81,16 @@ def flat(nested):
     return result
 
 
+def nest(feed, like):
+    """The next items of an iterator, nested as the operands `like` are."""
+    def take(operand):
+        if isinstance(operand, list):
+            return tuple(take(o) for o in operand)
+        return None if operand is None else next(feed)
+
+    return [take(operand) for operand in like]
+
+
 def arguments(operation, operands, attributes):
     """(args, kwargs) of a call: operands by position where they come first, else by name."""
     names = list(operation.operands)[:len(operands)]
@@ -101,15 +116,15 @@ def every_op():
 
 
 def draw(operation, seed, shape, dtype, layouts=("contiguous",), attributes=None, broadcast=False):
-    """A Call with operands from the op's `samples`; operand i has layout i of `layouts`, around again at the end.
+    """A Call with operands from the op's `samples`; operand i has layout i of `layouts`, which repeat.
 
-    float64 samples become `dtype`; integer and bool samples (indices, conditions) stay as they are. With `broadcast` the
-    operands lose axes: the second keeps only its second axis, the third its last one.
+    float64 samples become `dtype`; integer and bool samples (indices, conditions) stay as they are. With
+    `broadcast` the operands lose axes: the second keeps only its second axis, the third its last one.
     """
     attributes = dict(attributes or {})
     samples = stated.samples(operation)(numpy.random.default_rng(seed), shape)
     if len(samples) != len(operation.operands):
-        raise ValueError(f"{operation.name}: samples gives {len(samples)} operands, the op has {operation.operands}")
+        raise ValueError(f"{operation.name}: samples gives {len(samples)} operands for {operation.operands}")
     arrays, kinds, position = [], [], 0
     for name, sample in zip(operation.operands, samples):
         many = isinstance(sample, (list, tuple))
@@ -132,8 +147,8 @@ def draw(operation, seed, shape, dtype, layouts=("contiguous",), attributes=None
 def check_close(got, want, dtype, tolerance, exact_compute=True, about=""):
     """Compare an array of `dtype` with reference values; AssertionError tells the worst element.
 
-    tolerance: ("ulps", count) relative to each element or ("ulps", count, floor) with elements below `floor` judged as if
-    they were `floor`. Half precision is allowed to round the float32 result once (exact_compute) or at every step.
+    tolerance: ("ulps", count) relative to each element, or ("ulps", count, floor) with elements below `floor`
+    judged as if they were `floor`. Half precision rounds the float32 result once (exact_compute) or at every step.
     """
     assert tuple(got.shape) == tuple(want.shape), f"{about}: shape {got.shape}, reference {want.shape}"
     if dtype.kind != "f":
@@ -149,13 +164,15 @@ def check_close(got, want, dtype, tolerance, exact_compute=True, about=""):
         allowed = count * (compute * numpy.maximum(abs(want), floor) + SMALLEST[dtype.name])
         if half and count:
             allowed = allowed + EPSILON[dtype.name] * abs(want) + SMALLEST[dtype.name]
-        same = (values == rounded) | (numpy.isnan(values) & numpy.isnan(rounded)) | (abs(values - want) <= allowed)
+        both_nan = numpy.isnan(values) & numpy.isnan(rounded)
+        same = (values == rounded) | both_nan | (abs(values - want) <= allowed)
     assert same.all(), f"{about}: {_first(values, want, ~same)}, tolerance {tolerance}"
 
 
 def check_bits(got, want, about=""):
     """The same dtype, shape and bits; any NaN equals any NaN."""
-    assert got.dtype == want.dtype and got.shape == want.shape, f"{about}: {got.dtype}{got.shape}, {want.dtype}{want.shape}"
+    types = f"{got.dtype}{got.shape} and {want.dtype}{want.shape}"
+    assert got.dtype == want.dtype and got.shape == want.shape, f"{about}: {types}"
     bits = numpy.dtype(f"u{got.itemsize}")
     got, want = numpy.ascontiguousarray(got), numpy.ascontiguousarray(want)
     same = got.view(bits) == want.view(bits)
@@ -168,13 +185,15 @@ def check_bits(got, want, about=""):
 
 def _first(got, want, wrong):
     at = tuple(int(i) for i in numpy.argwhere(wrong)[0]) if wrong.ndim else ()
-    return f"{int(wrong.sum())} of {wrong.size} elements differ, first at {at}: got {got[at]!r}, wanted {want[at]!r}"
+    count = f"{int(wrong.sum())} of {wrong.size} elements differ"
+    return f"{count}, first at {at}: got {got[at]!r}, wanted {want[at]!r}"
 
 
 def tolerance_of(operation, want):
-    """The op's tolerance; other kinds than Elementwise are judged against the largest element of the result."""
+    """The op's tolerance; kinds other than Elementwise are judged against the largest element of the result."""
     tolerance = operation.tolerance or ("ulps", 16)
-    if operation.kind == "elementwise" or len(tolerance) > 2 or tolerance[1] == 0 or want.dtype.kind != "f" or not want.size:
+    plain = operation.kind == "elementwise" or len(tolerance) > 2 or tolerance[1] == 0
+    if plain or want.dtype.kind != "f" or not want.size:
         return tolerance
     finite = abs(want[numpy.isfinite(want)])
     return (*tolerance[:2], float(finite.max()) if finite.size else 0.0)
@@ -193,7 +212,7 @@ def check_reference(made):
 
 # ------------------------------------------------------------------------------ compiled and interpreted
 def compile_function(function, tensors):
-    """Trace function(*tensors) into one graph and plan it: (graph, run) where run(*tensors) gives a list of results."""
+    """Trace function(*tensors) into one graph and plan it: (graph, run); run(*tensors) gives the results."""
     tracer = trace.Tracer("test")
     operands = [plans.operand_of(i, t) for i, t in enumerate(tensors)]
     with tracer:
@@ -207,7 +226,7 @@ def compile_function(function, tensors):
 
 
 def as_composite(function, operands, results):
-    """A Composite op, in no registry, of a function of `operands` tensors that gives a list of `results` tensors."""
+    """A Composite op, in no registry, of a function of so many tensors that gives a list of `results`."""
     names = [f"x{i}" for i in range(operands)]
 
     def compute(**values):
@@ -221,7 +240,7 @@ def as_composite(function, operands, results):
 
 
 def compiled_gradients(function, tensors, cotangents):
-    """The gradients of `gradients`, by the derivative that the compiler makes of the whole traced function."""
+    """What `gradients` gives, by the derivative that the compiler makes of the whole traced function."""
     inputs = [t.detach().requires_grad_(True) for t in tensors]
     results = call(as_composite(function, len(inputs), len(cotangents)), inputs, {})
     assert len(results) == len(cotangents), f"a composite of {len(cotangents)} results gave {len(results)}"
@@ -235,8 +254,7 @@ def interpret_elementwise(made):
     from flambeau.ir import loops_interpret
 
     operands = [to_tensor(a, d) for a, d in zip(made.arrays, made.dtypes)]
-    attrs = made.operation.split(made.operation.bind_arguments(*arguments(made.operation, operands, made.attributes)))[1]
-    graph = plans.elementwise_plan(made.operation, operands, attrs).spec["graph"]
+    graph = plans.elementwise_plan(made.operation, operands, made.split(operands)[1]).spec["graph"]
     shape = numpy.broadcast_shapes(*[a.shape for a in made.arrays])
     arrays = {v.name: numpy.ascontiguousarray(numpy.broadcast_to(a, shape)).reshape(-1)
               for v, a in zip(graph.inputs, made.arrays)}
@@ -249,7 +267,7 @@ def interpret_elementwise(made):
 
 # ------------------------------------------------------------------------------ derivatives
 def gradients(results, cotangents, inputs, create_graph=False):
-    """The gradients of sum(result * cotangent) with respect to `inputs`; None where nothing depends on one."""
+    """The gradients of sum(result * cotangent) for `inputs`; None for one on which nothing depends."""
     pairs = [(r, c) for r, c in zip(results, cotangents) if r.requires_grad]
     if not pairs:
         return [None] * len(inputs)
@@ -266,7 +284,8 @@ def check_derivatives(made, order=2, step=1e-5, tolerance=1e-6, seed=0):
     _check_directional(lambda *xs: _total(function(*xs), weights), function, arrays, directions, weights,
                        step, tolerance, f"{made}: first derivative")
     if order > 1:
-        reached = [i for i, g in enumerate(_gradient(function, weights, _leaves(map(to_tensor, arrays)))) if g is not None]
+        firsts = _gradient(function, weights, _leaves(map(to_tensor, arrays)))
+        reached = [i for i, g in enumerate(firsts) if g is not None]
         seconds = [rng.uniform(-1, 1, arrays[i].shape) for i in reached]
 
         def gradient(*xs):
@@ -274,8 +293,8 @@ def check_derivatives(made, order=2, step=1e-5, tolerance=1e-6, seed=0):
             got = _gradient(function, weights, xs)
             return [got[i] for i in reached]
 
-        _check_directional(lambda *xs: _total(gradient(*_leaves(xs)), seconds), gradient, arrays, directions, seconds,
-                           step, tolerance, f"{made}: second derivative")
+        _check_directional(lambda *xs: _total(gradient(*_leaves(xs)), seconds), gradient, arrays, directions,
+                           seconds, step, tolerance, f"{made}: second derivative")
 
 
 def _as_function(made):
@@ -287,10 +306,7 @@ def _as_function(made):
         given = [to_tensor(a, d) for a, d in zip(flat_arrays, flat_kinds)]
         for i, x in zip(active, xs):
             given[i] = x
-        feed = iter(given)
-        nested = [None if a is None else tuple(next(feed) for _ in a) if isinstance(a, list) else next(feed)
-                  for a in made.arrays]
-        return [r for r in made.run(nested) if r.dtype is float64]
+        return [r for r in made.run(nest(iter(given), made.arrays)) if r.dtype is float64]
 
     return function, [numpy.array(flat_arrays[i]) for i in active]
 
@@ -316,4 +332,5 @@ def _check_directional(value, function, arrays, directions, weights, step, toler
     got = gradients(results, [to_tensor(numpy.ascontiguousarray(w)) for w in weights], inputs)
     total = sum(float((to_array(g) * d).sum()) for g, d in zip(got, directions) if g is not None)
     scale = sum(float(abs(to_array(g) * d).sum()) for g, d in zip(got, directions) if g is not None)
-    assert abs(total - want) <= tolerance * max(1.0, scale), f"{about}: got {total!r}, differences give {want!r}"
+    close = abs(total - want) <= tolerance * max(1.0, scale)
+    assert close, f"{about}: got {total!r}, differences give {want!r}"

@@ -4,8 +4,8 @@
     check(program)                              # AssertionError if eager, compiled and reference differ
     raise_shrunk(program, check)                # the same, but for the smallest program that still fails
 
-While a program is made, the interval in which each value lies and a bound of its rounding error are carried along; steps
-that would make either large are not taken, so the comparison with the reference has a tolerance that is derived.
+While a program is made, the interval in which each value lies and a bound of its rounding error are carried
+along. Steps that would make either large are not taken: the tolerance against the reference is derived.
 """
 
 import math
@@ -79,9 +79,9 @@ class Program:
         return [values[name] for name in self.outputs]
 
 
-# ------------------------------------------------------------------------------ steps that are short functions over ops
+# ------------------------------------------------------------------ steps that are functions over ops
 def merge_axes(x, dim):
-    """The axes `dim` and `dim + 1` as one: a reshape that says its sizes through those of x, so that it can be traced."""
+    """The axes `dim` and `dim + 1` as one, said through the sizes of x so that it can be traced."""
     shape = tuple(x.shape)
     return REGISTRY["reshape"].function(x, (*shape[:dim], shape[dim] * shape[dim + 1], *shape[dim + 2:]))
 
@@ -122,11 +122,14 @@ UNARY = {
     "sin": (_within(-1, 1), _steep(1), -math.inf), "cos": (_within(-1, 1), _steep(1), -math.inf),
     "tanh": (_rising(math.tanh), _steep(1), -math.inf), "sigmoid": (_within(0, 1), _steep(0.25), -math.inf),
     "atan": (_rising(math.atan), _steep(1), -math.inf), "erf": (_rising(math.erf), _steep(1.13), -math.inf),
-    "asinh": (_rising(math.asinh), _steep(1), -math.inf), "exp": (_rising(math.exp), lambda a, b: math.exp(b), -math.inf),
-    "neg": (lambda a, b: (-b, -a), _steep(1), -math.inf), "abs": (lambda a, b: (0, _largest(a, b)), _steep(1), -math.inf),
+    "asinh": (_rising(math.asinh), _steep(1), -math.inf),
+    "exp": (_rising(math.exp), lambda a, b: math.exp(b), -math.inf),
+    "neg": (lambda a, b: (-b, -a), _steep(1), -math.inf),
+    "abs": (lambda a, b: (0, _largest(a, b)), _steep(1), -math.inf),
     "square": (lambda a, b: (0, _largest(a, b) ** 2), lambda a, b: 2 * _largest(a, b), -math.inf),
     "relu": (lambda a, b: (max(a, 0), max(b, 0)), _steep(1), -math.inf),
-    "leaky_relu": (lambda a, b: (a, b), _steep(1), -math.inf), "elu": (lambda a, b: (a, b), _steep(1), -math.inf),
+    "leaky_relu": (lambda a, b: (a, b), _steep(1), -math.inf),
+    "elu": (lambda a, b: (a, b), _steep(1), -math.inf),
     "silu": (lambda a, b: (-0.3, max(b, 0)), _steep(1.1), -math.inf),
     "gelu": (lambda a, b: (-0.2, max(b, 0)), _steep(1.13), -math.inf),
     "softplus": (lambda a, b: (0, max(b, 0) + 0.7), _steep(1), -math.inf),
@@ -200,7 +203,9 @@ class _Maker:
     def add(self, op, operands, attributes, shape, interval, error):
         """Append a step unless it makes values or errors too large; True if it did."""
         error += 4 * _largest(*interval)
-        if math.prod(shape) > MOST_ELEMENTS or _largest(*interval) > LARGEST or error > MOST_ERROR or len(shape) > 4:
+        if math.prod(shape) > MOST_ELEMENTS or len(shape) > 4:
+            return False
+        if _largest(*interval) > LARGEST or error > MOST_ERROR:
             return False
         name = f"t{len(self.steps)}"
         self.steps.append(Step(name, op, tuple(operands), tuple(attributes.items())))
@@ -215,7 +220,8 @@ class _Maker:
         known = self.known[x]
         if op == "exp" and known.interval[1] > 4 or known.interval[0] < smallest:
             return False
-        return self.add(op, (x,), {}, known.shape, interval(*known.interval), slope(*known.interval) * known.error)
+        error = slope(*known.interval) * known.error
+        return self.add(op, (x,), {}, known.shape, interval(*known.interval), error)
 
     def binary(self):
         op, x = self.pick(list(BINARY)), self.value()
@@ -259,8 +265,9 @@ class _Maker:
         keep = bool(self.rng.random() < 0.6)
         count = math.prod(known.shape[a] for a in axes)
         shape = tuple(1 if i in axes else s for i, s in enumerate(known.shape) if keep or i not in axes)
-        return self.add(op, (x,), {"dim": tuple(axes), "keepdim": keep}, shape, interval(known.interval, count),
-                        slope(count) * known.error + count * _largest(*known.interval))
+        error = slope(count) * known.error + count * _largest(*known.interval)
+        attributes = {"dim": tuple(axes), "keepdim": keep}
+        return self.add(op, (x,), attributes, shape, interval(known.interval, count), error)
 
     def view(self):
         x = self.value()
@@ -277,7 +284,8 @@ class _Maker:
             return False
         if self.rng.random() < 0.5:
             dim = int(self.rng.integers(len(known.shape)))
-            return self.add("softmax", (x,), {"dim": dim}, known.shape, (0.0, 1.0), known.error + known.shape[dim])
+            error = known.error + known.shape[dim]
+            return self.add("softmax", (x,), {"dim": dim}, known.shape, (0.0, 1.0), error)
         if len(known.shape) != 2:
             return False
         rows, count = known.shape
@@ -291,7 +299,8 @@ class _Maker:
             return None, {}, shape
         dim = self.pick(wide)
         start, stop = (1, 3) if self.rng.random() < 0.5 else (0, 3)
-        return "part", {"dim": dim, "start": start, "stop": stop}, (*shape[:dim], stop - start, *shape[dim + 1:])
+        result = (*shape[:dim], stop - start, *shape[dim + 1:])
+        return "part", {"dim": dim, "start": start, "stop": stop}, result
 
     def _permute(self, shape):
         dims = tuple(int(d) for d in self.rng.permutation(len(shape)))
@@ -315,11 +324,11 @@ class _Maker:
 
 
 def random_program(seed, dtype=None):
-    """A program of 5 to 30 steps, the same for the same seed; float32 for even seeds, float64 for odd ones."""
+    """A program of 5 to 30 steps, the same for the same seed; float32 for even seeds, else float64."""
     maker = _Maker(seed)
     wanted, tries = int(maker.rng.integers(5, 31)), 0
-    makers = (maker.unary, maker.unary, maker.binary, maker.binary, maker.binary, maker.reduction, maker.view, maker.choice,
-              maker.along_rows)
+    makers = (maker.unary, maker.unary, maker.binary, maker.binary, maker.binary, maker.reduction, maker.view,
+              maker.choice, maker.along_rows)
     while len(maker.steps) < wanted and tries < 500:
         maker.pick(makers)()
         tries += 1
@@ -327,7 +336,8 @@ def random_program(seed, dtype=None):
     error = {name: known.error for name, known in maker.known.items()}
     shapes = {name: known.shape for name, known in maker.known.items()}
     dtype = dtype or (float64 if seed % 2 else float32)
-    return _without_unused(Program(seed, dtype, tuple(maker.inputs), tuple(maker.steps), outputs, error, shapes))
+    made = Program(seed, dtype, tuple(maker.inputs), tuple(maker.steps), outputs, error, shapes)
+    return _without_unused(made)
 
 
 def _without_unused(program):
@@ -362,8 +372,8 @@ def check_gradients(program):
     arrays = program.arrays()
     tensors = [to_tensor(a).detach().requires_grad_(True) for a in arrays]
     results = program.run(*tensors)
-    weights = [to_tensor(numpy.asarray(stored(numpy.random.default_rng(i).uniform(0.5, 1, tuple(r.shape)), program.dtype)))
-               for i, r in enumerate(results)]
+    drawn = [numpy.random.default_rng(i).uniform(0.5, 1, tuple(r.shape)) for i, r in enumerate(results)]
+    weights = [to_tensor(numpy.asarray(stored(w, program.dtype))) for w in drawn]
     eager = oracle.gradients(results, weights, tensors)
     plain = [t.detach() for t in tensors]
     compiled = oracle.compiled_gradients(program.run, plain, weights)
@@ -379,7 +389,7 @@ def check_gradients(program):
 
 # ------------------------------------------------------------------------------ shrinking
 def raise_shrunk(program, predicate, attempts=200):
-    """Call predicate(program); if it raises, raise AssertionError with the smallest program that still does."""
+    """Call predicate(program); if it raises, raise AssertionError with the smallest program that does."""
     error = _failure(program, predicate)
     if error is None:
         return

@@ -7,7 +7,8 @@ from flambeau.types.dtype import bfloat16, bool_, float16, float32, int32
 
 # Ops that exist as derivatives of others: the derivatives of those to second order are their test.
 TESTED_BY = {
-    "unslice": "slice_", "index_sum": "index_select", "gather_sum": "gather", "max_pool2d_gradient": "max_pool2d_with_indices",
+    "unslice": "slice_", "index_sum": "index_select", "gather_sum": "gather",
+    "max_pool2d_gradient": "max_pool2d_with_indices",
     "convolution_weight_gradient": "convolution", "convolution_input_gradient": "convolution",
 }
 
@@ -45,7 +46,8 @@ SAMPLES = {"index_select": _index_select, "gather": _gather, "layer_norm": _laye
            "batch_norm_train": _batch_norm_train, "batch_norm_eval": _batch_norm_eval}
 
 SHAPES = {
-    "permute": ((2, 3, 33), (1, 5, 7)), "expand": ((1, 1), (1, 5), (3, 5)), "slice_": ((2,), (3, 5, 7), (2, 3, 33)),
+    "permute": ((2, 3, 33), (1, 5, 7)), "expand": ((1, 1), (1, 5), (3, 5)),
+    "slice_": ((2,), (3, 5, 7), (2, 3, 33)),
     "index_select": ((7,), (5, 7), (2, 3, 33)), "gather": ((7,), (5, 7), (2, 3, 33)),
     "layer_norm": ((7,), (5, 7), (2, 3, 7)), "batch_norm_train": ((33, 3), (4, 3), (4, 3, 5, 2)),
     "batch_norm_eval": ((33, 3), (4, 3), (4, 3, 5, 2)), "cat": ((3,), (5, 7), (2, 3, 33)),
@@ -57,7 +59,8 @@ CASES = {
     "full_like": ({"fill_value": 2},), "clamp": ({"min": 0, "max": 2}, {"min": 1}, {"max": 0}),
     "permute": ({"dims": (2, 0, 1)}, {"dims": (0, -1, 1)}), "expand": ({"size": (3, 5)}, {"size": (3, -1)}),
     "index_select": ({"dim": 0}, {"dim": -1}), "gather": ({"dim": 0}, {"dim": -1}),
-    "layer_norm": ({"normalized_shape": (7,)}, {"normalized_shape": (7,), "bias": None}, {"normalized_shape": (7,), **_PLAIN}),
+    "layer_norm": ({"normalized_shape": (7,)}, {"normalized_shape": (7,), "bias": None},
+                   {"normalized_shape": (7,), **_PLAIN}),
     "batch_norm_train": ({}, _PLAIN), "batch_norm_eval": ({}, _PLAIN), "cat": ({}, {"dim": -1}),
 }
 

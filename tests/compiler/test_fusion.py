@@ -7,11 +7,11 @@ from flambeau.compiler import pipeline
 from flambeau.compiler.rows import Axis, coalesce
 from flambeau.ir import graph_text
 from flambeau.ops import normalize, plans
-from flambeau.ops.elementwise import add, mul
+from flambeau.ops.elementwise import add, minimum, mul
 from flambeau.ops.loss import cross_entropy
 from flambeau.ops.mathematics import exp
 from flambeau.ops.normalize import batch_norm_train, layer_norm, softmax
-from flambeau.ops.reduce import amax, mean, sum as total
+from flambeau.ops.reduce import amax, amin, mean, sum as total
 from flambeau.ops.view import permute, reshape
 from flambeau.runtime import _core
 from flambeau.testing import oracle
@@ -146,6 +146,33 @@ def test_programs(name):
         turned = permute(tensor(columns, rows), (1, 0))
         for a, b in zip(*planned(function, turned, y)[:2], strict=True):
             assert numpy.allclose(a, b, rtol=1e-12, atol=1e-12), (name, rows, columns, "transposed")
+
+
+def test_a_sum_over_much_is_split_alike_in_any_company():
+    """Eager and compiled add up in the same order, also where more is made of the elements or something is broadcast."""
+    x, column = tensor(300, 200), tensor(300, 1)
+    for function in (lambda x, y: [x - mean(x), total(x)], lambda x, y: total(x * y), lambda x, y: [total(x * y), total(x, 1)],
+                     lambda x, y: softmax(reshape(x, (-1,)), 0), lambda x, y: normalize.var(x * y)):
+        for got, want in zip(*planned(function, x, column)[:2], strict=True):
+            oracle.check_bits(got, want, "compiled against eager")
+
+
+def test_groups_do_not_wait_for_each_other():
+    """Each of two groups could store what the other one needs."""
+    def function(x, y):
+        top, share = amax(y, 1, True), softmax(x, 0)
+        return share, share + top, minimum(top, amin(share, (0, 1), True))
+
+    for got, want in zip(*planned(function, tensor(3, 3), tensor(3, 1))[:2], strict=True):
+        assert numpy.allclose(got, want, rtol=1e-14)
+
+
+def test_sizes_that_must_agree_are_checked_at_every_run():
+    bias = tensor(4)
+    for rows in (2, 3):
+        layer_norm(tensor(rows, 4), (4,), bias, bias)
+        with pytest.raises(RuntimeError):
+            layer_norm(tensor(rows, 4), (4,), bias, tensor(5))
 
 
 def test_a_sum_over_much_is_split_alike_for_any_layout():

@@ -31,32 +31,36 @@ def test_promotion_of_two_operands():
 
 def test_comparison_is_made_in_the_common_dtype():
     assert to_array(compare.lt(tensor([1], "int64"), 1.5)).tolist() == [True]
-    assert to_array(compare.eq(tensor([True, False], "bool"), tensor([1, 2], "int64"))).tolist() == [True, False]
-    assert to_array(compare.lt(tensor([False, True], "bool"), tensor([True, False], "bool"))).tolist() == [True, False]
+    bools = tensor([True, False], "bool")
+    assert to_array(compare.eq(bools, tensor([1, 2], "int64"))).tolist() == [True, False]
+    assert to_array(compare.gt(bools, tensor([False, True], "bool"))).tolist() == [True, False]
 
 
 @pytest.mark.parametrize("function", [compare.bitwise_and, compare.bitwise_or, compare.bitwise_xor])
 def test_bits_of_floats_are_refused(function):
-    with pytest.raises(RuntimeError, match=r"not defined for this dtype: got flambeau.float32(.|\n)*logical_and"):
+    with pytest.raises(RuntimeError, match=r"not defined for this dtype: got \S*float32(.|\n)*logical_and"):
         function(tensor([1.0]), tensor([2.0]))
 
 
 def test_shifts_are_for_integers():
-    with pytest.raises(RuntimeError, match=r"got flambeau.bool, wanted an integer dtype(.|\n)*x.long\(\)"):
+    with pytest.raises(RuntimeError, match=r"got \S*bool, wanted an integer dtype(.|\n)*x.long\(\)"):
         compare.bitwise_left_shift(tensor([True], "bool"), tensor([True], "bool"))
-    shifted = to_array(compare.bitwise_right_shift(tensor([-3, -3, 3], "int32"), tensor([40, -1, 40], "int32")))
-    assert shifted.tolist() == [-1, -1, 0]
-    assert to_array(compare.bitwise_left_shift(tensor([3, 3], "int32"), tensor([40, -1], "int32"))).tolist() == [0, 0]
+    values, counts = tensor([-3, -3, 3], "int32"), tensor([40, -1, 40], "int32")
+    assert to_array(compare.bitwise_right_shift(values, counts)).tolist() == [-1, -1, 0]
+    assert to_array(compare.bitwise_left_shift(values, counts)).tolist() == [0, 0, 0]
 
 
-@pytest.mark.parametrize("function", [activation.gelu, activation.silu, activation.mish, activation.hardswish])
+VANISHING = [activation.gelu, activation.silu, activation.mish, activation.hardswish]
+
+
+@pytest.mark.parametrize("function", VANISHING)
 def test_activations_vanish_at_minus_infinity(function):
     assert to_array(function(tensor([-math.inf]))).tolist() == [0.0]
     assert math.isnan(to_array(function(tensor([math.nan])))[0])
 
 
 def test_activations_want_floating_point():
-    with pytest.raises(RuntimeError, match=r"\[gelu\] the operands are not floating point: got flambeau.int64"):
+    with pytest.raises(RuntimeError, match=r"\[gelu\] the operands are not floating point(.*)got \S*int64"):
         activation.gelu(tensor([1], "int64"))
 
 
@@ -71,7 +75,8 @@ def test_attributes():
 
 
 def test_no_overflow_on_the_way():
-    assert to_array(mathematics.hypot(tensor([3e38]), tensor([1e38])))[0] == pytest.approx(3.1623e38, rel=1e-3)
+    length = to_array(mathematics.hypot(tensor([3e38]), tensor([1e38])))[0]
+    assert length == pytest.approx(3.1623e38, rel=1e-3)
     assert to_array(mathematics.logaddexp(tensor([1000.0]), tensor([1000.0])))[0] == pytest.approx(1000.6931)
     assert to_array(activation.softplus(tensor([1000.0])))[0] == 1000.0
     assert to_array(activation.log_sigmoid(tensor([-1000.0])))[0] == -1000.0
