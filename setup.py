@@ -46,7 +46,7 @@ class Build(build):
         built = os.path.abspath(self.build_lib)
         output = os.path.join(built, PACK_FOLDER)
         search_path = os.pathsep.join(filter(None, (built, os.environ.get("PYTHONPATH"))))
-        command = [sys.executable, "-m", "flambeau.compiler.pack", output]
+        command = [sys.executable, "-m", "flambeau.cli.pack", output]
         try:
             subprocess.run(command, check=True, cwd=built, timeout=PACK_TIMEOUT_S,
                            env=dict(os.environ, PYTHONPATH=search_path))

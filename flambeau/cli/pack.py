@@ -1,7 +1,97 @@
-"""`flambeau pack [FOLDER]`: build the pack of common kernels, as the installation does."""
+"""Builds the kernel pack: the kernels that most programs meet, compiled once at installation for this processor.
+
+    python -m flambeau.cli.pack [FOLDER]        (or `flambeau pack [FOLDER]`)
+
+The pack holds whatever `workload` makes the compiler build; a program that meets other kernels compiles them then.
+"""
+
+import sys
+
+from flambeau.compiler.packfile import FOLDER, write_pack
+
+UNARY = ("neg", "abs", "sign", "square", "sqrt", "rsqrt", "reciprocal", "exp", "log", "tanh", "sigmoid", "relu", "gelu", "silu",
+         "sin", "cos", "erf")
+BINARY = ("add", "sub", "mul", "div", "maximum", "minimum", "pow", "eq", "ne", "lt", "le", "gt", "ge")
+
+
+def elementwise_calls():
+    """Common elementwise ops in float32 with their gradients, in the usual layouts."""
+    import flambeau as fl
+    x = fl.rand(33, 17, requires_grad=True)
+    y, row, column = fl.rand(33, 17), fl.rand(17), fl.rand(33, 1)
+    for name in UNARY:
+        getattr(fl, name)(x).sum().backward()
+    for name in BINARY:
+        function = getattr(fl, name)
+        for other in (y, row, column, 2.5, x[0, 0].detach()):
+            out = function(x, other)
+            if out.requires_grad:
+                out.sum().backward()
+    for op in (lambda z: z.add_(y), lambda z: z.mul_(2.0), lambda z: z.sub_(row), lambda z: z.add_(y, alpha=0.5)):
+        op(y.clone())
+    for dtype in (fl.float64, fl.int64, fl.int32, fl.bool, fl.uint8):
+        (y * 8).to(dtype).to(fl.float32)
+    for dtype in (fl.float64, fl.int64):
+        a = fl.ones(33, dtype=dtype)
+        (a + a, a * a, a - 1, a == a, a.sum())
+
+
+def reductions():
+    """Sums, means and extremes over all, the last and the first axis."""
+    import flambeau as fl
+    x = fl.rand(33, 17, requires_grad=True)
+    for name in ("sum", "mean", "amax", "amin"):
+        for args in ((), (1,), (0,), (-1, True)):
+            getattr(fl, name)(x, *args).sum().backward()
+    (x.argmax(1), x.argmin(1), (x > 0.5).any(), (x > 0.5).all(), (x > 0.5).sum())
+
+
+def training():
+    """A small network of each kind of layer, trained for two steps with each optimizer."""
+    import flambeau as fl
+    from flambeau import nn, optim
+    image = nn.Sequential(nn.Conv2d(1, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(8, 8, 3),
+                          nn.ReLU(), nn.Dropout(0.1), nn.Flatten(), nn.Linear(32, 16), nn.GELU(), nn.LayerNorm(16),
+                          nn.Linear(16, 10))
+    x, y = fl.rand(6, 1, 8, 8), fl.randint(10, (6,))
+    for make in (lambda p: optim.SGD(p, 0.1, momentum=0.9), lambda p: optim.AdamW(p, 1e-3), lambda p: optim.Adam(p, 1e-3)):
+        optimizer = make(image.parameters())
+        for _ in range(2):
+            loss = nn.functional.cross_entropy(image(x), y)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+    image.eval()
+    with fl.no_grad():
+        (image(x).softmax(1), image(x).log_softmax(1), image(x).argmax(1) == y)
+    (fl.randn(9), fl.rand(9), fl.randperm(9), fl.arange(9), fl.cat([x, x]), x[y.clamp(0, 5)])
+
+
+WORKLOAD = (elementwise_calls, reductions, training)
+
+
+def build(folder=FOLDER):
+    """Run the workload and write the pack; returns (path, number of kernels)."""
+    from flambeau.compiler import objects
+    for part in WORKLOAD:
+        part()
+    made = objects.loaded()
+    return write_pack(folder, made), len(made)
+
+
+def main(arguments=None):
+    """The command."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    path, count = build(*arguments[:1])
+    from flambeau.compiler import objects
+    print(f"{count} kernels ({objects.statistics().compiled} compiled in {objects.statistics().seconds:.1f} s) in {path}")
+    return 0
 
 
 def run(options):
-    from flambeau.compiler import pack
+    """`flambeau pack [FOLDER]`."""
+    return main([options.folder] if options.folder else [])
 
-    return pack.main([options.folder] if options.folder else [])
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,8 +1,8 @@
 """Reverse mode over a trace: gradients of composites that state no derivative of their own.
 
-The composite is traced again on the inputs, then its nodes are walked backward and each op's `derivative` statement is
-traced too. Everything lands in one graph: elementwise and view nodes of the forward pass are recomputed where the gradient needs
-them, and what is not needed is pruned. A composite inside that does state a derivative is walked as one step.
+The composite is traced again on the inputs, then its nodes are walked backward and each op's `derivative` statement
+is traced too. Everything lands in one graph: elementwise and view nodes of the forward pass are recomputed where the
+gradient needs them, and what is not needed is pruned. A composite inside that states a derivative is one step.
 """
 
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from flambeau.runtime._core import Tensor
 
 @dataclass(eq=False)
 class Step:
-    """One op of the forward trace: its operands as traced tensors or numbers, its outputs as traced tensors."""
+    """One op of the forward trace: operands are traced tensors or numbers, outputs traced tensors."""
 
     operation: object
     operands: list
@@ -26,7 +26,7 @@ class Step:
 def differentiate(signature, grads, inputs, mask):
     """The gradients of `inputs` (one an operand, None where none is needed), given those of the outputs.
 
-    Runs under an active tracer; all arguments and results are traced tensors. Bit i of `mask` asks for operand i.
+    Runs under an active tracer; arguments and results are traced tensors. Bit i of `mask` asks for operand i.
     """
     tracer, operation = trace.current(), signature.operation
     start = len(tracer.nodes)
@@ -58,7 +58,7 @@ def _operand(tracer, value):
 
 
 def backward(steps, seeds, wanted):
-    """name -> gradient for every value between the seeds, pairs (result, gradient), and the wanted tensors."""
+    """name -> gradient of every value between the seeds, (result, gradient) pairs, and the wanted tensors."""
     live = {x.value.name for x in wanted}
     for step in steps:
         if any(_name(o) in live for o in step.operands):

@@ -40,6 +40,12 @@ def _reductions(graph):
 class Planner:
     """Makes the launch list of one graph, on demand from its outputs. `apart` names reductions that share no kernel."""
 
+    @property
+    def templates(self):
+        """The templates that an op's `lower` may use."""
+        from flambeau.compiler import templates
+        return templates
+
     def __init__(self, signature, graph, apart):
         self.signature, self.graph = signature, graph
         self.fusion = Fusion(graph, apart)

@@ -3,7 +3,7 @@
 from flambeau.compiler import pipeline
 from flambeau.compiler.elements import convert, emit_node, has_size_literal, is_elementwise, literal
 from flambeau.ir.graph import Literal, Value
-from flambeau.ir.loops import BEGIN, END, Buffer, Builder, Kernel, as_index, mul, apply
+from flambeau.ir.loops import BEGIN, END, Buffer, Builder, Kernel, as_index, mul
 from flambeau.ops.spec import REGISTRY
 from flambeau.runtime import _core
 from flambeau.types import dtype as dtypes
@@ -16,6 +16,7 @@ LIGHT_GRAIN, HEAVY_GRAIN = 32768, 4096      # elements a thread takes at the lea
 
 def pointwise(signature, graph):
     """The PointwisePlan of a graph whose nodes are all elementwise."""
+    pipeline.show("graph", graph)
     grain = HEAVY_GRAIN if any(n.op in HEAVY for n in graph.nodes) else LIGHT_GRAIN
 
     def build(classes):
@@ -74,7 +75,7 @@ def lower_pointwise(graph, strides):
         for k, o in enumerate(graph.outputs):
             value = env[o.name] if isinstance(o, Value) else literal(b, o)
             b.store(names[k], at(k), convert(b, value, o.dtype))
-    return Kernel(kernel_name(graph), buffers, params, apply("sub", END, BEGIN) if False else as_index(1), b.body())
+    return Kernel(kernel_name(graph), buffers, params, as_index(1), b.body())
 
 
 def emit_graph(b, graph, env):

@@ -1,4 +1,4 @@
-"""Tensors from nothing. Inside a graph they need no memory: the compiler writes the number where it is read."""
+"""Tensors from nothing. Inside a graph they need no memory: the number is written where it is read."""
 
 from flambeau.base.errors import ArgumentError, fail
 from flambeau.ops.kinds import Create
@@ -30,7 +30,8 @@ class Full(Sized):
     def prepare(self, values):
         values = Sized.prepare(self, values)
         if not isinstance(values["fill_value"], (bool, int, float)):
-            fail(self.name, "the value is not a number", values["fill_value"], "a bool, int or float", kind=ArgumentError)
+            fail(self.name, "the value is not a number", values["fill_value"], "a bool, int or float",
+                 kind=ArgumentError)
         return values | {"dtype": values["dtype"] or scalar_dtype(values["fill_value"])}
 
     def reference(size, fill_value, dtype=None):

@@ -102,9 +102,8 @@ class IndexSelect(AlongAxis):
         return (*x[:dim], index[0] if len(index) else 1, *x[dim + 1:])
 
     def lower(planner, inputs, outputs, *, dim):
-        from flambeau.compiler.gather import gather_rows
         x, index = (planner.dense(i) for i in inputs)
-        launch(planner, gather_rows(x.dtype, index.dtype), [x, index, outputs[0]], x, outputs[0].shape[dim], dim)
+        launch(planner, planner.templates.gather_rows(x.dtype, index.dtype), [x, index, outputs[0]], x, outputs[0].shape[dim], dim)
 
     def reference(input, index, dim):
         return numpy.take(input, index, axis=dim)
@@ -129,10 +128,9 @@ class IndexSum(AlongAxis):
         return (*x[:dim], size, *x[dim + 1:])
 
     def lower(planner, inputs, outputs, *, dim, size):
-        from flambeau.compiler.gather import scatter_add_rows
         source, index = (planner.dense(i) for i in inputs)
         planner.fill(outputs[0], 0)
-        launch(planner, scatter_add_rows(source.dtype, index.dtype), [outputs[0], index, source], outputs[0],
+        launch(planner, planner.templates.scatter_add_rows(source.dtype, index.dtype), [outputs[0], index, source], outputs[0],
                source.shape[dim], dim)
 
     def derivative(grad, x, index, *, dim, size):
@@ -164,9 +162,8 @@ class Gather(AlongAxis):
         return tuple(index)
 
     def lower(planner, inputs, outputs, *, dim):
-        from flambeau.compiler.gather import gather_elements
         x, index = (planner.dense(i) for i in inputs)
-        launch(planner, gather_elements(x.dtype, index.dtype), [x, index, outputs[0]], x, index.shape[dim] if index.shape else 1, dim)
+        launch(planner, planner.templates.gather_elements(x.dtype, index.dtype), [x, index, outputs[0]], x, index.shape[dim] if index.shape else 1, dim)
 
     def reference(input, index, dim):
         return numpy.take_along_axis(input, index, axis=dim)
@@ -191,10 +188,9 @@ class GatherSum(AlongAxis):
         return (*x[:dim], size, *x[dim + 1:])
 
     def lower(planner, inputs, outputs, *, dim, size):
-        from flambeau.compiler.gather import scatter_add_elements
         source, index = (planner.dense(i) for i in inputs)
         planner.fill(outputs[0], 0)
-        launch(planner, scatter_add_elements(source.dtype, index.dtype), [outputs[0], index, source], outputs[0],
+        launch(planner, planner.templates.scatter_add_elements(source.dtype, index.dtype), [outputs[0], index, source], outputs[0],
                source.shape[dim], dim)
 
     def derivative(grad, x, index, *, dim, size):

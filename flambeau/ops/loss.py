@@ -1,8 +1,8 @@
-"""Losses over classes. The logit of the target class is picked by comparing an index along the classes with the target,
-inside the pass that looks for the largest logit: no gather, and no probabilities in memory.
+"""Losses over classes. The logit of the target class is picked by comparing an index along the classes with the
+target, inside the pass that looks for the largest logit: no gather, and no probabilities in memory.
 
-In the formulas below axis 1 of (batch, classes, ...) holds the classes (axis 0 of a single sample (classes)), and a row is what
-belongs to one target.
+In the formulas below axis 1 of (batch, classes, ...) holds the classes (axis 0 of a single sample (classes)), and a
+row is what belongs to one target.
 """
 
 import math
@@ -47,17 +47,20 @@ class ClassLoss(Composite):
         x, target, weight = (values[n] for n in ("input", "target", "weight"))
         for name in ("input", "target"):
             if not isinstance(values[name], Tensor):
-                fail(self.name, f"argument {name!r} must be a Tensor", type(values[name]).__name__, kind=ArgumentError)
+                fail(self.name, f"argument {name!r} must be a Tensor", type(values[name]).__name__,
+                     kind=ArgumentError)
         require_floating(self.name, x)
         if x.ndim == 0:
-            fail(self.name, "the input has no class axis", tuple(x.shape), "(classes) or (batch, classes, ...)", kind=ShapeError)
+            fail(self.name, "the input has no class axis", tuple(x.shape), "(classes) or (batch, classes, ...)",
+                 kind=ShapeError)
         axis = class_axis(x)
         self.check_target(x, target, axis)
         if weight is not None and (weight.ndim != 1 or not same_sizes(weight.shape, (x.shape[axis],))):
             fail(self.name, "weight does not have one element a class", tuple(weight.shape), (x.shape[axis],),
                  kind=ShapeError)
         if values["reduction"] not in REDUCTIONS:
-            fail(self.name, "unknown reduction", repr(values["reduction"]), " or ".join(map(repr, REDUCTIONS)), kind=ValueError)
+            fail(self.name, "unknown reduction", repr(values["reduction"]),
+                 " or ".join(map(repr, REDUCTIONS)), kind=ValueError)
         smoothing = values.get("label_smoothing", 0.0)
         if not 0.0 <= smoothing <= 1.0:
             fail(self.name, "label_smoothing must be between 0.0 and 1.0", smoothing)
@@ -66,9 +69,9 @@ class ClassLoss(Composite):
     def check_target(self, x, target, axis):
         wanted = tuple(s for a, s in enumerate(x.shape) if a != axis)
         if not same_sizes(tuple(target.shape), wanted):
-            fail(self.name, "the target does not fit the input", f"input {tuple(x.shape)}, target {tuple(target.shape)}",
-                 f"target {wanted}", hint="input is (batch, classes, ...) and target holds class numbers (batch, ...)",
-                 kind=ValueError)
+            fail(self.name, "the target does not fit the input",
+                 f"input {tuple(x.shape)}, target {tuple(target.shape)}", f"target {wanted}",
+                 hint="input is (batch, classes, ...) and target holds class numbers (batch, ...)", kind=ValueError)
         if target.dtype.kind not in "iu":
             fail(self.name, "the target does not hold class numbers", target.dtype, "an integer dtype",
                  hint="target.long() converts")
@@ -76,11 +79,12 @@ class ClassLoss(Composite):
 
 # ------------------------------------------------------------------------------ parts of the formulas
 class Rows:
-    """What the target says of each row: `hit` marks the target's class, `weight` is the target's weight (0: ignored)."""
+    """What the target says of each row: `hit` marks its class, `weight` is its weight (0: ignored)."""
 
     def __init__(self, x, target, weight, ignore_index):
         axis = class_axis(x)
-        self.axis, self.classes, self.others = axis, x.shape[axis], tuple(a for a in range(x.ndim) if a != axis)
+        self.axis, self.classes = axis, x.shape[axis]
+        self.others = tuple(a for a in range(x.ndim) if a != axis)
         target = cast(unsqueeze(target, axis), int32)
         index = iota(tuple(self.classes if a == axis else 1 for a in range(x.ndim)), axis, int32)
         self.hit = index == target
@@ -105,7 +109,7 @@ class Rows:
 
 
 def gradient_of_weight(rows, of_row, missing, loss, reduction, label_smoothing=0.0):
-    """The gradient of the class weights; `missing` is minus the log-probability of each element, `loss` the result."""
+    """The gradient of the class weights; `missing` is minus each log-probability, `loss` the op's result."""
     each = where(rows.hit, missing, 0.0)
     if label_smoothing:
         each = each * (1.0 - label_smoothing) + missing * label_smoothing / rows.classes
@@ -171,8 +175,9 @@ class CrossEntropyLoss(ClassLoss):
         rows = Rows(wide, target, weight, ignore_index)
         of_row = rows.share(grad[0], reduction)
         of_target = of_row * rows.weight * (1.0 - label_smoothing)
-        of_weight = None if weight is None else gradient_of_weight(rows, of_row, out[1] - wide, out[0], reduction,
-                                                                   label_smoothing)
+        of_weight = None
+        if weight is not None:
+            of_weight = gradient_of_weight(rows, of_row, out[1] - wide, out[0], reduction, label_smoothing)
         if not label_smoothing:
             result = exp(wide - out[1]) * (of_target + grad[1])
             return result - where(rows.hit, of_target, 0.0), None, of_weight
@@ -212,7 +217,8 @@ class CrossEntropyOfProbabilities(ClassLoss):
 
     def reference(input, target, scale=1.0, weight=None, reduction="mean", label_smoothing=0.0):
         axis = 0 if input.ndim == 1 else 1
-        each = scale if numpy.ndim(scale) == 0 else scale.reshape([-1 if a == axis else 1 for a in range(input.ndim)])
+        along_classes = [-1 if a == axis else 1 for a in range(input.ndim)]
+        each = scale if numpy.ndim(scale) == 0 else scale.reshape(along_classes)
         share = (target * (1 - label_smoothing) + label_smoothing / input.shape[axis]) * each
         rows = (share * (numpy.log(numpy.exp(input).sum(axis=axis, keepdims=True)) - input)).sum(axis=axis)
         return rows if reduction == "none" else rows.mean() if reduction == "mean" else rows.sum()
@@ -238,10 +244,10 @@ class CrossEntropyOfProbabilities(ClassLoss):
 
 @op
 class NllLoss(ClassLoss):
-    """Minus the log-probability of the target class: (batch, classes, ...), (batch, ...) -> () or (batch, ...).
+    """Minus the log-probability of the target: (batch, classes, ...), (batch, ...) -> () or (batch, ...).
 
-    weight: weight of each class (classes). ignore_index: a target that counts nothing. reduction: 'mean' divides by the sum of the
-    weights of the targets; 'sum'; 'none'.
+    weight: weight of each class (classes). ignore_index: a target that counts nothing. reduction: 'mean' divides by
+    the sum of the weights of the targets; 'sum'; 'none'.
     """
 
     signature = "input, target, weight=None, ignore_index=-100, reduction='mean'"
@@ -278,7 +284,7 @@ def cross_entropy(input, target, weight=None, ignore_index=-100, reduction="mean
         target: class numbers (batch, ...), or probabilities in the shape of `input`.
         weight: weight of each class (classes).
         ignore_index: a target that counts nothing.
-        reduction: 'mean' divides by the sum of the weights of the targets (probabilities: by their number), 'sum', 'none'.
+        reduction: 'mean' divides by the sum of the targets' weights (probabilities: by their number), 'sum', 'none'.
         label_smoothing: share of the target, 0 to 1, spread evenly over all classes.
 
     Raises IndexError for a target that is no class (with reduction 'none' its loss is NaN).
@@ -286,8 +292,8 @@ def cross_entropy(input, target, weight=None, ignore_index=-100, reduction="mean
     if isinstance(target, Tensor) and target.dtype.kind == "f":
         if ignore_index >= 0:
             fail("cross_entropy", "ignore_index is not supported for floating point target", ignore_index)
-        return cross_entropy_of_probabilities(input, target, weight, reduction, label_smoothing)        # noqa: F821
-    loss = cross_entropy_loss(input, target, weight, ignore_index, reduction, label_smoothing)[0]       # noqa: F821
+        return cross_entropy_of_probabilities(input, target, weight, reduction, label_smoothing)    # noqa: F821
+    loss = cross_entropy_loss(input, target, weight, ignore_index, reduction, label_smoothing)[0]   # noqa: F821
     if loss.ndim == 0 and not getattr(type(loss), "is_traced", False):
         value = loss.item()
         if value != value:
@@ -303,4 +309,5 @@ def check_classes(name, input, target, ignore_index):
     counted = where(target == ignore_index, 0, target)
     for worst in (amin(counted).item(), amax(counted).item()):
         if not 0 <= worst < classes:
-            fail(name, "a target is out of bounds", worst, f"0 to {classes - 1}, or {ignore_index} to ignore", kind=IndexError)
+            fail(name, "a target is out of bounds", worst, f"0 to {classes - 1}, or {ignore_index} to ignore",
+                 kind=IndexError)

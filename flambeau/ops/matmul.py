@@ -48,8 +48,7 @@ class Mm(Contraction):
         return numpy.matmul(input, other)
 
     def lower(planner, inputs, outputs):
-        from flambeau.compiler.contract import lower_product
-        lower_product(planner, inputs[0], inputs[1], None, outputs[0])
+        planner.templates.product(planner, inputs[0], inputs[1], None, outputs[0])
 
     def derivative(grad, x, y):
         return mm(grad, transpose(y, -1, -2)), mm(transpose(x, -1, -2), grad)      # noqa: F821
@@ -140,8 +139,7 @@ class LinearRows(Contraction):
         return out if bias is None else out + bias
 
     def lower(planner, inputs, outputs, **attrs):
-        from flambeau.compiler.contract import lower_product
-        lower_product(planner, inputs[0], inputs[1], inputs[2] if len(inputs) > 2 else None, outputs[0],
+        planner.templates.product(planner, inputs[0], inputs[1], inputs[2] if len(inputs) > 2 else None, outputs[0],
                       transposed=True)
 
     def derivative(grad, x, w, b=None):

@@ -1,7 +1,8 @@
 """Normalisation: softmax and its relatives, variance, layer and batch normalisation, vector norms.
 
-Each is a Composite: a formula over ops that the compiler fuses into one kernel which reads a row once. Half precision is
-computed in float32 and rounded at the end. Derivatives are stated where they need fewer passes than what tracing would give.
+Each is a Composite: a formula over ops that the compiler fuses into one kernel which reads a row once. Half
+precision is computed in float32 and rounded at the end. Derivatives are stated where they need fewer passes than
+what tracing would give.
 """
 
 import math
@@ -38,8 +39,8 @@ def narrow(x, dtype):
 
 def require_floating(name, x):
     if x.dtype.kind != "f":
-        fail(name, "the input is not floating point", x.dtype, "a floating point dtype", hint="x.float() converts",
-             kind=DTypeError)
+        fail(name, "the input is not floating point", x.dtype, "a floating point dtype",
+             hint="x.float() converts", kind=DTypeError)
 
 
 def require_sizes(name, sizes, wanted):
@@ -48,7 +49,8 @@ def require_sizes(name, sizes, wanted):
         if isinstance(size, Dim):
             current().constraints.append((size, number))
         elif size != number:
-            fail(name, "the sizes of the normalised axes differ", tuple(sizes), tuple(wanted), kind=ShapeError)
+            fail(name, "the sizes of the normalised axes differ", tuple(sizes), tuple(wanted),
+                 kind=ShapeError)
 
 
 class Normalization(Composite):
@@ -155,7 +157,7 @@ class Logsumexp(AlongAxes):
 
 # ------------------------------------------------------------------------------ variance
 class Spread(AlongAxes):
-    """Variance over `dim` with `correction` subtracted from the count; `unbiased` is the older name of correction 1 or 0."""
+    """Variance over `dim` with `correction` subtracted from the count; `unbiased` is the older name of 1 or 0."""
 
     signature = "input, dim=None, unbiased=None, keepdim=False, *, correction=1"
 
@@ -168,7 +170,8 @@ class Spread(AlongAxes):
         if values["correction"] is None:
             values["correction"] = 1
         if values["correction"] != int(values["correction"]):
-            fail(self.name, "only whole corrections are supported", values["correction"], "an int", kind=ArgumentError)
+            fail(self.name, "only whole corrections are supported", values["correction"], "an int",
+                 kind=ArgumentError)
         return values | {"unbiased": None, "correction": int(values["correction"])}
 
 
@@ -262,9 +265,10 @@ def except_axis(x, axis):
 
 @op
 class LayerNorm(Normalization):
-    """(input - mean) / sqrt(variance + eps) over the last axes, whose sizes are `normalized_shape`; then * weight + bias.
+    """(input - mean) / sqrt(variance + eps) over the last axes, whose sizes are `normalized_shape`.
 
-    weight and bias, either may be None, have the shape `normalized_shape`. The variance is the biased one.
+    The result is then * weight + bias, which have the shape `normalized_shape`; either may be None. The variance is
+    the biased one.
     """
 
     signature = "input, normalized_shape, weight=None, bias=None, eps=1e-5"
@@ -278,11 +282,12 @@ class LayerNorm(Normalization):
         require_floating(self.name, x)
         shape = (shape,) if isinstance(shape, int) else tuple(shape)
         if not shape or len(shape) > x.ndim:
-            fail(self.name, "normalized_shape does not fit the input", shape, f"1 to {x.ndim} sizes", kind=ShapeError)
+            fail(self.name, "normalized_shape does not fit the input", shape, f"1 to {x.ndim} sizes",
+                 kind=ShapeError)
         for name in ("weight", "bias"):
             if values[name] is not None and values[name].ndim != len(shape):
-                fail(self.name, f"{name} does not have the shape normalized_shape", tuple(values[name].shape), shape,
-                     kind=ShapeError)
+                fail(self.name, f"{name} does not have the shape normalized_shape", tuple(values[name].shape),
+                     shape, kind=ShapeError)
         return values | {"normalized_shape": shape}
 
     def compute(input, normalized_shape, weight, bias, eps):
@@ -330,12 +335,13 @@ class BatchNorm(Normalization):
             fail(self.name, "argument 'input' must be a Tensor", type(x).__name__, kind=ArgumentError)
         require_floating(self.name, x)
         if x.ndim < 2:
-            fail(self.name, "the input has no channel axis", tuple(x.shape), "(batch, channels, ...)", kind=ShapeError)
+            fail(self.name, "the input has no channel axis", tuple(x.shape), "(batch, channels, ...)",
+                 kind=ShapeError)
         for name in self.operands[1:]:
             vector = values[name]
             if vector is not None and (vector.ndim != 1 or not _may_equal(vector.shape[0], x.shape[1])):
-                fail(self.name, f"{name} does not have one element a channel", tuple(vector.shape), (x.shape[1],),
-                     kind=ShapeError)
+                fail(self.name, f"{name} does not have one element a channel", tuple(vector.shape),
+                     (x.shape[1],), kind=ShapeError)
         return values
 
 
@@ -345,7 +351,7 @@ def _may_equal(a, b):
 
 @op
 class BatchNormTrain(BatchNorm):
-    """(output, mean, variance): each channel normalised by its own mean and biased variance, then * weight + bias."""
+    """(output, mean, variance): each channel by its own mean and biased variance, then * weight + bias."""
 
     signature = "input, weight=None, bias=None, eps=1e-5"
     operands = ("input", "weight", "bias")
@@ -406,7 +412,7 @@ class BatchNormEval(BatchNorm):
 # ------------------------------------------------------------------------------ norms
 @op
 class Norm(AlongAxes):
-    """The p-norm of the elements along `dim`: p is a number, inf, -inf, 'fro' (2) or 0 (how many differ from 0)."""
+    """The p-norm along `dim`: p is a number, inf, -inf, 'fro' (2) or 0 (how many elements differ from 0)."""
 
     signature = "input, p='fro', dim=None, keepdim=False"
 
@@ -455,5 +461,5 @@ class Norm(AlongAxes):
         return g * where(total == 0, 0.0, slope)
 
 
-__all__ = ["softmax", "log_softmax", "logsumexp", "var", "std", "var_mean", "layer_norm",       # noqa: F822 - put here by @op
+__all__ = ["softmax", "log_softmax", "logsumexp", "var", "std", "var_mean", "layer_norm",       # noqa: F822 - by @op
            "batch_norm_train", "batch_norm_eval", "norm"]

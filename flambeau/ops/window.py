@@ -17,11 +17,6 @@ def out_size(size, kernel, stride, padding, dilation):
     return (size + 2 * padding - dilation * (kernel - 1) - 1) // stride + 1
 
 
-def specification(kernel_size, stride, padding, dilation, groups, dtype, bias=False):
-    from flambeau.compiler.conv import Convolution
-    return Convolution(kernel_size, stride, padding, dilation, groups, bias, dtype)
-
-
 class Convolving(Window):
     """What the three products of a convolution share: the window's numbers as attributes."""
 
@@ -43,10 +38,9 @@ class Convolution(Convolving):
         return (x[0], w[0], *(out_size(x[2 + i], kernel_size[i], stride[i], padding[i], dilation[i]) for i in (0, 1)))
 
     def lower(planner, inputs, outputs, *, kernel_size, stride, padding, dilation, groups, **attrs):
-        from flambeau.compiler.contract import lower_convolution
         x = inputs[0]
-        spec = specification(kernel_size, stride, padding, dilation, groups, x.dtype, len(inputs) > 2)
-        lower_convolution(planner, "forward", inputs, outputs[0], spec, x.shape, outputs[0].shape)
+        spec = planner.templates.Convolution(kernel_size, stride, padding, dilation, groups, len(inputs) > 2, x.dtype)
+        planner.templates.convolution(planner, "forward", inputs, outputs[0], spec, x.shape, outputs[0].shape)
 
     def derivative(grad, x, w, b=None, *, kernel_size, stride, padding, dilation, groups):
         from flambeau.ops.reduce import sum as total
@@ -93,10 +87,9 @@ class ConvolutionInputGradient(Convolving):
         return tuple(size)
 
     def lower(planner, inputs, outputs, *, size, kernel_size, stride, padding, dilation, groups):
-        from flambeau.compiler.contract import lower_convolution
         grad = inputs[0]
-        spec = specification(kernel_size, stride, padding, dilation, groups, grad.dtype)
-        lower_convolution(planner, "backward_data", inputs, outputs[0], spec, outputs[0].shape, grad.shape)
+        spec = planner.templates.Convolution(kernel_size, stride, padding, dilation, groups, False, grad.dtype)
+        planner.templates.convolution(planner, "backward_data", inputs, outputs[0], spec, outputs[0].shape, grad.shape)
 
     def derivative(g, grad, w, *, size, kernel_size, stride, padding, dilation, groups):
         window = (kernel_size, stride, padding, dilation, groups)
@@ -115,10 +108,9 @@ class ConvolutionWeightGradient(Convolving):
         return (grad[1], x[1] // groups, *kernel_size)
 
     def lower(planner, inputs, outputs, *, kernel_size, stride, padding, dilation, groups):
-        from flambeau.compiler.contract import lower_convolution
         x, grad = inputs
-        spec = specification(kernel_size, stride, padding, dilation, groups, grad.dtype)
-        lower_convolution(planner, "backward_weight", inputs, outputs[0], spec, x.shape, grad.shape)
+        spec = planner.templates.Convolution(kernel_size, stride, padding, dilation, groups, False, grad.dtype)
+        planner.templates.convolution(planner, "backward_weight", inputs, outputs[0], spec, x.shape, grad.shape)
 
     def derivative(g, x, grad, *, kernel_size, stride, padding, dilation, groups):
         window = (kernel_size, stride, padding, dilation, groups)
@@ -157,11 +149,6 @@ def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
 POOL = "kernel_size, stride, padding=(0, 0), dilation=(1, 1), ceil_mode=False"
 
 
-def pooling(kernel_size, stride, padding, dilation, dtype):
-    from flambeau.compiler.window import Pooling
-    return Pooling(kernel_size, stride, padding, dilation, dtype)
-
-
 def pool_params(x, out):
     """The sizes that the pooling templates take."""
     return {"planes": x.shape[0] * x.shape[1], "H": x.shape[2], "W": x.shape[3], "OH": out.shape[2], "OW": out.shape[3]}
@@ -189,11 +176,10 @@ class MaxPool2dWithIndices(Window):
         return x, int64
 
     def lower(planner, inputs, outputs, *, kernel_size, stride, padding, dilation, ceil_mode):
-        from flambeau.compiler import window
         x = planner.dense(inputs[0])
-        spec = pooling(kernel_size, stride, padding, dilation, x.dtype)
+        spec = planner.templates.Pooling(kernel_size, stride, padding, dilation, x.dtype)
         work = outputs[0].shape[0] * outputs[0].shape[1] * outputs[0].shape[2] * outputs[0].shape[3]
-        planner.launch_template(window.max_pool2d(spec), [x, *outputs], pool_params(x, outputs[0]),
+        planner.launch_template(planner.templates.max_pool2d(spec), [x, *outputs], pool_params(x, outputs[0]),
                                 work * (4 * kernel_size[0] * kernel_size[1]))
 
     def derivative(grads, out, x, *, kernel_size, stride, padding, dilation, ceil_mode):
@@ -233,11 +219,10 @@ class MaxPool2dGradient(Window):
         return tuple(size)
 
     def lower(planner, inputs, outputs, *, size, kernel_size, stride, padding, dilation):
-        from flambeau.compiler import window
         grad, indices = (planner.dense(i) for i in inputs)
-        spec = pooling(kernel_size, stride, padding, dilation, grad.dtype)
+        spec = planner.templates.Pooling(kernel_size, stride, padding, dilation, grad.dtype)
         work = outputs[0].shape[0] * outputs[0].shape[1] * outputs[0].shape[2] * outputs[0].shape[3]
-        planner.launch_template(window.max_pool2d_backward(spec), [grad, indices, outputs[0]],
+        planner.launch_template(planner.templates.max_pool2d_backward(spec), [grad, indices, outputs[0]],
                                 pool_params(outputs[0], grad), 4 * work)
 
     def derivative(g, grad, indices, *, size, kernel_size, stride, padding, dilation):

@@ -54,6 +54,7 @@ cdef extern from "Python.h":
 include "allocator.pxi"
 include "pool.pxi"
 include "record.pxi"
+include "layout.pxi"
 include "dispatch.pxi"
 include "pointwise.pxi"
 DEF MAX_PLACES = 64
@@ -62,6 +63,7 @@ DEF MAX_REGISTERS = 512
 include "plan.pxi"
 include "indexing.pxi"
 include "tape.pxi"
+include "engine.pxi"
 
 cdef NativeOp OP_add, OP_sub, OP_mul, OP_div, OP_pow, OP_floor_divide, OP_remainder, OP_matmul, OP_neg, OP_abs
 cdef NativeOp OP_eq, OP_ne, OP_lt, OP_le, OP_gt, OP_ge

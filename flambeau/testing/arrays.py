@@ -6,12 +6,14 @@ array its strides, and `to_tensor` makes a tensor of exactly that memory. bfloat
 
 import ctypes
 
-import numpy
 
 from flambeau.ir.graph_interpret import round_to_bfloat16, widen_bfloat16
 from flambeau.runtime import _core
 from flambeau.types import dtype as dtypes
 from flambeau.types.dtype import bfloat16
+from flambeau.base.lazy import LazyModule
+
+numpy = LazyModule("numpy")
 
 
 def to_tensor(array, dtype=None):

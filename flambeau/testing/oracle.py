@@ -9,7 +9,6 @@ import pkgutil
 import warnings
 from dataclasses import dataclass, field
 
-import numpy
 
 import flambeau.ops
 import flambeau.tensor  # noqa: F401 - fills the runtime's tables
@@ -21,6 +20,9 @@ from flambeau.testing import stated
 from flambeau.testing.arrays import LAYOUTS, stored, to_array, to_tensor, values_of
 from flambeau.types import dtype as dtypes
 from flambeau.types.dtype import float64
+from flambeau.base.lazy import LazyModule
+
+numpy = LazyModule("numpy")
 
 EPSILON = {"float16": 2.0 ** -10, "bfloat16": 2.0 ** -7, "float32": 2.0 ** -23, "float64": 2.0 ** -52}
 SMALLEST = {"float16": 2.0 ** -24, "bfloat16": 2.0 ** -133, "float32": 2.0 ** -149, "float64": 2.0 ** -1074}

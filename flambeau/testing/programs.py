@@ -12,13 +12,15 @@ import math
 import zlib
 from dataclasses import dataclass, replace
 
-import numpy
 
 from flambeau.ir import graph_interpret
 from flambeau.ops.spec import REGISTRY
 from flambeau.testing import oracle
 from flambeau.testing.arrays import stored, to_array, to_tensor
 from flambeau.types.dtype import float32, float64
+from flambeau.base.lazy import LazyModule
+
+numpy = LazyModule("numpy")
 
 LARGEST = 60.0              # values stay in [-LARGEST, LARGEST]
 MOST_ERROR = 1e5            # in units of the dtype's epsilon

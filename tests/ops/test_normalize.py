@@ -17,7 +17,8 @@ RNG = numpy.random.default_rng(0)
 
 def call(name, *arrays, **attributes):
     """A Call of float64 arrays; None for an operand that is not given."""
-    return oracle.Call(REGISTRY[name], list(arrays), [None if a is None else float64 for a in arrays], attributes)
+    kinds = [None if a is None else float64 for a in arrays]
+    return oracle.Call(REGISTRY[name], list(arrays), kinds, attributes)
 
 
 def normal(*shape):
@@ -30,13 +31,16 @@ def test_every_axis_and_layout(name, size):
     for axis, shape in enumerate([(size, 2, 3), (2, size, 3), (2, 3, size)]):
         if size == 1 and name.startswith("var"):
             continue
-        for layout in ("contiguous", "transposed", "sliced", "reversed", *(() if name.startswith("var") else ("expanded",))):
+        for layout in ("contiguous", "transposed", "sliced", "reversed", "expanded"):
+            if layout == "expanded" and name.startswith("var"):
+                continue            # a variance of 0: there is nothing that errors could be measured by
             oracle.check_reference(call(name, numpy.asarray(LAYOUTS[layout](normal(*shape))), dim=axis))
 
 
 @pytest.mark.parametrize("size", [s for s in SIZES if s > 1])
 def test_layer_norm_and_batch_norm_sizes(size):
-    oracle.check_reference(call("layer_norm", normal(3, size), normal(size), normal(size), normalized_shape=(size,)))
+    scale, shift = normal(size), normal(size)
+    oracle.check_reference(call("layer_norm", normal(3, size), scale, shift, normalized_shape=(size,)))
     oracle.check_reference(call("layer_norm", normal(2, 3, size), None, None, normalized_shape=(3, size)))
     oracle.check_reference(call("batch_norm_train", normal(3, size, 2), normal(size), normal(size)))
     oracle.check_reference(call("batch_norm_train", normal(2, 3, size), None, None))
@@ -45,7 +49,8 @@ def test_layer_norm_and_batch_norm_sizes(size):
 
 
 @pytest.mark.parametrize("made", [
-    call("softmax", normal(3, 33), dim=1), call("softmax", normal(31, 3), dim=0), call("log_softmax", normal(2, 5, 3), dim=1),
+    call("softmax", normal(3, 33), dim=1), call("softmax", normal(31, 3), dim=0),
+    call("log_softmax", normal(2, 5, 3), dim=1),
     call("logsumexp", normal(3, 33), dim=(0, 1)), call("std", normal(3, 5), dim=1, correction=0),
     call("norm", normal(3, 5), p=3.0, dim=1), call("norm", normal(3, 5), p=math.inf, dim=0),
     call("layer_norm", normal(3, 33), normal(33), normal(33), normalized_shape=(33,)),
@@ -91,7 +96,8 @@ def test_variance_of_one_element_has_no_unbiased_estimate():
 def test_norm_at_zero_has_gradient_zero():
     x = to_tensor(numpy.zeros(3))
     x.requires_grad = True
-    assert to_array(oracle.gradients([normalize.norm(x)], [to_tensor(numpy.ones(()))], [x])[0]).tolist() == [0, 0, 0]
+    (grad,) = oracle.gradients([normalize.norm(x)], [to_tensor(numpy.ones(()))], [x])
+    assert to_array(grad).tolist() == [0, 0, 0]
 
 
 def test_the_normalised_sizes_are_checked_at_every_call():

@@ -1,13 +1,16 @@
-"""Lowering of contractions and convolutions to the templates of gemm.py and conv.py."""
+"""The templates that ops ask a planner for: products, convolutions, pooling, reads and adds by index."""
 
 from flambeau.compiler import conv, index_math as I
+from flambeau.compiler.conv import Convolution
+from flambeau.compiler.gather import gather_elements, gather_rows, scatter_add_elements, scatter_add_rows
 from flambeau.compiler.gemm import gemm_kernel, matrix_load
 from flambeau.compiler.recipe import Located
+from flambeau.compiler.window import Pooling, max_pool2d, max_pool2d_backward
 from flambeau.ir.loops import Buffer, splat
 from flambeau.ops.matmul import accumulator
 
 
-def lower_product(planner, x, y, bias, out, transposed=False):
+def product(planner, x, y, bias, out, transposed=False):
     """out[batch, m, n] = sum over k of x[batch, m, k] * y[batch, k, n] (y[n, k] where transposed) + bias[n]."""
     batched = len(x.shape) == 3
     bias = None if bias is None else planner.dense(bias)
@@ -47,7 +50,7 @@ def lower_product(planner, x, y, bias, out, transposed=False):
 
 
 # ---------------------------------------------------------------------------------- convolution
-def lower_convolution(planner, which, inputs, out, spec, image, filtered):
+def convolution(planner, which, inputs, out, spec, image, filtered):
     """which: 'forward', 'backward_data' or 'backward_weight'; `image` and `filtered` have the shapes of input and output."""
     kernel = {"forward": conv.conv2d_forward, "backward_data": conv.conv2d_backward_data,
               "backward_weight": conv.conv2d_backward_weight}[which](spec)
@@ -56,3 +59,7 @@ def lower_convolution(planner, which, inputs, out, spec, image, filtered):
     params = dict(zip(conv.PARAMS, (n, c, h, w, k, oh, ow)))
     work = 2 * n * k * oh * ow * spec.taps * (c // spec.groups if isinstance(c, int) else c)
     planner.launch_template(kernel, [planner.dense(i) for i in inputs] + [out], params, work)
+
+
+__all__ = ["Convolution", "Pooling", "convolution", "gather_elements", "gather_rows", "max_pool2d", "max_pool2d_backward",
+           "product", "scatter_add_elements", "scatter_add_rows"]

@@ -1,0 +1,270 @@
+# The backward engine: walks nodes from the latest recorded to the first.
+
+cdef class Heap:
+    """Nodes waiting, the latest recorded first: when a node is taken all its users have been."""
+    cdef PyObject** items
+    cdef size_t used, room
+
+    def __dealloc__(self):
+        cdef size_t i
+        for i in range(self.used):
+            cpython_decref(self.items[i])
+        free(self.items)
+
+    cdef void push(self, Node node):
+        cdef size_t i, up
+        if self.used == self.room:
+            self.room = 2 * self.room if self.room else 64
+            self.items = <PyObject**>realloc(self.items, self.room * sizeof(PyObject*))
+        Py_INCREF(node)
+        i = self.used
+        self.used += 1
+        while i:
+            up = (i - 1) >> 1
+            if (<Node>self.items[up]).sequence >= node.sequence:
+                break
+            self.items[i] = self.items[up]
+            i = up
+        self.items[i] = <PyObject*>node
+
+    cdef Node pop(self):
+        cdef Node top = <Node>self.items[0]
+        cdef PyObject* last
+        cdef size_t i = 0, down
+        self.used -= 1
+        last = self.items[self.used]
+        while True:
+            down = 2 * i + 1
+            if down >= self.used:
+                break
+            if down + 1 < self.used and (<Node>self.items[down + 1]).sequence > (<Node>self.items[down]).sequence:
+                down += 1
+            if (<Node>last).sequence >= (<Node>self.items[down]).sequence:
+                break
+            self.items[i] = self.items[down]
+            i = down
+        self.items[i] = last
+        cpython_decref(<PyObject*>top)
+        return top
+
+
+cdef class Walk:
+    """The state of one backward pass."""
+    cdef Heap heap
+    cdef dict leaves             # leaf tensor -> gradient
+    cdef dict captured           # (node, output number) -> gradient, for autograd.grad
+    cdef set wanted
+    cdef bint create_graph
+    cdef bint keep
+
+    cdef int deliver(self, PyObject* target, int number, Tensor grad) except -1:
+        cdef Node node
+        if Py_TYPE(target) is not <PyTypeObject*>Node:
+            leaf = <Tensor>target
+            old = self.leaves.get(leaf)
+            self.leaves[leaf] = grad if old is None else binary(OP_add, old, grad)
+            return 0
+        node = <Node>target
+        if node.n_outputs == 1:
+            if node.pending is None:
+                node.pending = grad
+                self.heap.push(node)
+            else:
+                node.pending = binary(OP_add, node.pending, grad)
+            return 0
+        if node.pending is None:
+            node.pending = [None] * node.n_outputs
+            self.heap.push(node)
+        old = (<list>node.pending)[number]
+        (<list>node.pending)[number] = grad if old is None else binary(OP_add, old, grad)
+        return 0
+
+    cdef int run(self) except -1:
+        cdef Node node
+        while self.heap.used:
+            node = self.heap.pop()
+            grad = node.pending
+            node.pending = None
+            if node.hooks is not None:
+                grad = self.run_hooks(node, grad)
+            if self.wanted is not None:
+                self.capture(node, grad)
+            self.step(node, grad)
+        return 0
+
+    cdef object run_hooks(self, Node node, grad):
+        for number, function in list(node.hooks):
+            g = grad[number] if isinstance(grad, list) else grad
+            if isinstance(function, weakref_ref):
+                t = function()
+                if t is not None and g is not None:
+                    t.grad = g if t.grad is None else binary(OP_add, t.grad, g)
+                continue
+            new = function(g)
+            if new is not None:
+                if isinstance(grad, list):
+                    grad[number] = new
+                else:
+                    grad = new
+        return grad
+
+    cdef int capture(self, Node node, grad) except -1:
+        cdef int i
+        for i in range(node.n_outputs):
+            if (node, i) in self.wanted:
+                self.captured[(node, i)] = grad[i] if isinstance(grad, list) else grad
+        return 0
+
+    cdef int step(self, Node node, grad) except -1:
+        cdef BackwardRule rule = <BackwardRule>node.rule
+        cdef int i
+        if node.released:
+            node.check()
+        if self.create_graph or rule.executor is None:
+            grads = _HOOKS["derivative"](node, grad)
+            for i in range(node.n_inputs):
+                if node.edges[i].target != NULL and grads[i] is not None:
+                    self.deliver(node.edges[i].target, node.edges[i].number, <Tensor>grads[i])
+        else:
+            self.compiled(node, rule, grad)
+        if not self.keep:
+            node.release()
+        return 0
+
+    cdef int compiled(self, Node node, BackwardRule rule, grad) except -1:
+        """Run the derivative's kernels and hand on what they give."""
+        cdef PyObject* feed[16]
+        cdef PyObject* results[16]
+        cdef int i, r
+        cdef Tensor g
+        node.check()
+        for r in rule.passes:
+            self.hand_on(node, r, <Tensor>grad)
+        if rule.n_targets == 0:
+            return 0
+        for i in range(rule.n_roles):
+            r = rule.roles[i]
+            if r < 100 and node.n_outputs > 1 and (<list>grad)[r] is None:
+                (<list>grad)[r] = _HOOKS["zeros"](node.output_shapes[r])
+            if r < 100:
+                feed[i] = <PyObject*>(grad[r] if node.n_outputs > 1 else grad)
+            elif r < 200:
+                feed[i] = node.edges[r - 100].saved
+            elif isinstance(node.saved_output, tuple):
+                feed[i] = <PyObject*>((<tuple>node.saved_output)[r - 200])
+            else:
+                feed[i] = <PyObject*>node.saved_output
+        memset(results, 0, sizeof(results))
+        if isinstance(rule.executor, PointwisePlan):
+            run_pointwise(<PointwisePlan>rule.executor, feed, results)
+        else:
+            key = make_signature(feed, rule.n_roles, -1, <PyObject*>None)
+            plan = rule.plans.get(key) if key is not None else None
+            if plan is None:
+                plan = rule.executor(*[<object>feed[i] for i in range(rule.n_roles)])
+                if key is not None:
+                    rule.plans[key] = plan
+            if isinstance(plan, PointwisePlan):
+                run_pointwise(<PointwisePlan>plan, feed, results)
+            else:
+                run_plan(<Plan>plan, feed, results)
+        for i in range(rule.n_targets):
+            g = <Tensor>results[i]
+            cpython_decref(results[i])
+            self.hand_on(node, rule.targets[i], g)
+        return 0
+
+    cdef int hand_on(self, Node node, int r, Tensor g) except -1:
+        """Deliver to input r, summed over the axes that broadcasting made."""
+        if node.broadcast and node.edges[r].saved != NULL and not same_shape(g, <Tensor>node.edges[r].saved):
+            g = <Tensor>_HOOKS["sum_to"](g, <object>node.edges[r].saved)
+        return self.deliver(node.edges[r].target, node.edges[r].number, g)
+
+
+def backward_from(Tensor root):
+    """root.backward() for a one-element root: its gradient is 1."""
+    cdef Tensor one
+    if not root.needs_grad or root.numel_ != 1 or not (root.code == 8 or root.code == 9) or fl_mode != 0:
+        return False
+    one = new_like_shape(root.code, root.ndim_, root.dims)
+    if root.code == 8:
+        (<float*>one.first)[0] = 1.0
+    else:
+        (<double*>one.first)[0] = 1.0
+    run_backward([root], [one], False, False)
+    return True
+
+
+def run_backward(list roots, list grads, bint keep_graph, bint create_graph, inputs=None, bint accumulate=True):
+    """Walk the tape from `roots` with output gradients `grads`.
+
+    With `inputs` None every reached leaf's .grad grows; otherwise only theirs (accumulate) or their gradients are
+    returned, None for those not reached. Leaves change only after the whole walk has succeeded.
+    """
+    cdef Walk walk = Walk.__new__(Walk)
+    cdef Tensor root, leaf
+    cdef bint before = fl_grad_enabled
+    cdef bint unshared
+    walk.heap, walk.leaves, walk.captured = Heap.__new__(Heap), {}, {}
+    walk.create_graph, walk.keep = create_graph, keep_graph
+    if inputs is not None:
+        walk.wanted = {((<Tensor>t).node, (<Tensor>t).output_nr) for t in inputs if (<Tensor>t).node is not None}
+    set_grad_mode(create_graph)
+    try:
+        for root, grad in zip(roots, grads):
+            if root.node is not None:
+                walk.deliver(<PyObject*>root.node, root.output_nr, grad)
+            else:
+                walk.deliver(<PyObject*>root, 0, grad)
+        walk.run()
+        results = None
+        if inputs is None:
+            while walk.leaves:
+                pair = walk.leaves.popitem()
+                unshared = Py_REFCNT(PyTuple_GET_ITEM(pair, 1)) == 1
+                accumulate_into(<Tensor>pair[0], pair[1], create_graph, unshared)
+        else:
+            results = []
+            for t in inputs:
+                node = (<Tensor>t).node
+                g = walk.leaves.get(t) if node is None else walk.captured.get((node, (<Tensor>t).output_nr))
+                if g is not None and node is None:
+                    g = leaf_hooks(<Tensor>t, g)
+                results.append(g)
+            if accumulate:
+                for t, g in zip(inputs, results):
+                    if g is not None:
+                        accumulate_into(<Tensor>t, g, create_graph, False)
+                results = None
+    finally:
+        while walk.heap.used:            # after an error: forget what was under way
+            walk.heap.pop().pending = None
+        set_grad_mode(before)
+    return results
+
+
+cdef leaf_hooks(Tensor leaf, grad):
+    if leaf.extra is not None and "_hooks" in leaf.extra:
+        for entry in list(leaf.extra["_hooks"]):
+            new = entry[1](grad)
+            if new is not None:
+                grad = new
+    return grad
+
+
+cdef int accumulate_into(Tensor leaf, grad, bint create_graph, bint unshared) except -1:
+    """Add to leaf.grad; a gradient that nothing else holds becomes it without a copy."""
+    cdef Tensor g
+    new = leaf_hooks(leaf, grad)
+    g = <Tensor>new
+    if leaf.grad_ is None:
+        unshared = unshared and new is grad and g.base is None and g.contiguous_ and Py_REFCNT(<PyObject*>g.storage) == 1
+        leaf.grad_ = g if create_graph or unshared else _HOOKS["own_copy"](g)
+    elif create_graph:
+        leaf.grad_ = binary(OP_add, leaf.grad_, g)
+    else:
+        inplace(OP_add, leaf.grad_, g)
+    if leaf.extra is not None and "_accumulated_hooks" in leaf.extra:
+        for entry in list(leaf.extra["_accumulated_hooks"]):
+            entry[1](leaf)
+    return 0

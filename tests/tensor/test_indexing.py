@@ -1,0 +1,232 @@
+"""Reads and writes by index against NumPy, with gradients; random indices with the failing one printed."""
+
+import numpy
+import pytest
+
+import flambeau as fl
+
+SHAPE = (4, 3, 5)
+
+
+def number_table(dtype="float64"):
+    return numpy.arange(1, 61).reshape(SHAPE).astype(dtype)
+
+
+def random_index(rng, shape, advanced):
+    """A tuple that NumPy and Flambeau both take: ints, slices, None, an Ellipsis, at most one kind of advanced index."""
+    kinds = ["int", "slice", "slice", "full"] + (["list", "list", "mask"] if advanced else [])
+    items, axis, together = [], 0, int(rng.integers(1, 4))
+    stop = int(rng.integers(0, len(shape) + 1))
+    while axis < stop:
+        kind, size = kinds[int(rng.integers(len(kinds)))], shape[axis]
+        if kind == "int":
+            items.append(int(rng.integers(-size, size)))
+        elif kind == "slice":
+            first, last = sorted(int(v) for v in rng.integers(0, size + 1, 2))
+            items.append(slice(first, last, int(rng.integers(1, 3))))
+        elif kind == "full":
+            items.append(slice(None))
+        elif kind == "mask":
+            kept = rng.random(size) < 0.5
+            kept[:] = False
+            kept[rng.permutation(size)[:min(together, size)]] = True
+            items.append(kept)
+        else:
+            items.append(rng.integers(-size, size, min(together, 3)))
+        if kind == "mask" and kept.sum() != min(together, 3):
+            items.pop()
+            continue
+        axis += 1
+    for extra in (None, Ellipsis):
+        if rng.random() < 0.25:
+            items.insert(int(rng.integers(0, len(items) + 1)), extra)
+    if advanced and any(isinstance(i, int) for i in items) and any(isinstance(i, numpy.ndarray) for i in items):
+        items = [slice(i, i + 1) if type(i) is int and i >= 0 else slice(0, 1) if type(i) is int else i for i in items]
+    return tuple(items)     # NumPy treats an int beside index arrays as one of them, with another place for the result
+
+
+def ours(index):
+    return tuple(fl.from_numpy(i) if isinstance(i, numpy.ndarray) else i for i in index)
+
+
+@pytest.mark.parametrize("advanced", [False, True])
+@pytest.mark.parametrize("seed", range(60))
+def test_random_reads_and_their_gradients(seed, advanced):
+    rng = numpy.random.default_rng(seed)
+    array, index = number_table(), random_index(rng, SHAPE, advanced)
+    want = array[index]
+    x = fl.tensor(array, requires_grad=True)
+    got = x[ours(index)]
+    assert got.shape == want.shape, index
+    numpy.testing.assert_array_equal(got.detach().numpy(), want, err_msg=str(index))
+    weights = rng.uniform(size=want.shape)
+    (got * fl.tensor(weights)).sum().backward()
+    gradient = numpy.zeros(SHAPE)
+    numpy.add.at(gradient, index, weights)
+    numpy.testing.assert_allclose(x.grad.numpy(), gradient, rtol=1e-12, err_msg=str(index))
+
+
+@pytest.mark.parametrize("advanced", [False, True])
+@pytest.mark.parametrize("seed", range(60, 120))
+def test_random_writes(seed, advanced):
+    rng = numpy.random.default_rng(seed)
+    index = random_index(rng, SHAPE, advanced)
+    number = bool(rng.random() < 0.3)
+    for dtype in ("float64", "float32", "int64", "int8", "float16"):
+        array = number_table(dtype)
+        x = fl.from_numpy(array.copy())
+        value = 7 if number else rng.integers(-50, 50, array[index].shape)
+        flat = numpy.arange(60).reshape(SHAPE)[index]
+        if len(numpy.unique(flat)) < flat.size and not number:
+            continue                                    # which of two writes wins is not defined
+        array[index] = value
+        version = x._version
+        x[ours(index)] = value if number else fl.tensor(value)
+        assert x._version > version
+        numpy.testing.assert_array_equal(x.numpy(), array, err_msg=f"{index} {dtype}")
+
+
+@pytest.mark.parametrize("seed", range(120, 170))
+def test_random_recorded_writes(seed):
+    """The gradients of a write: of what is written, and of what stays."""
+    rng = numpy.random.default_rng(seed)
+    index = random_index(rng, SHAPE, advanced=seed % 2 == 0)
+    places = numpy.arange(60).reshape(SHAPE)[index]
+    if len(numpy.unique(places)) < places.size:
+        return
+    x, value = fl.tensor(number_table(), requires_grad=True), fl.tensor(rng.uniform(size=places.shape), requires_grad=True)
+    y = x * 2
+    y[ours(index)] = value
+    weights = rng.uniform(size=SHAPE)
+    (y * fl.tensor(weights)).sum().backward()
+    kept = 2 * weights
+    kept[index] = 0
+    numpy.testing.assert_allclose(x.grad.numpy(), kept, err_msg=str(index))
+    if value.numel():
+        numpy.testing.assert_allclose(value.grad.numpy(), weights[index], err_msg=str(index))
+
+
+def test_an_int_beside_an_index_tensor():
+    """PyTorch takes the int first, as a view; NumPy would broadcast it with the tensor."""
+    x = fl.from_numpy(number_table())
+    assert x[0, :, [1, 2]].tolist() == number_table()[0][:, [1, 2]].tolist()
+    assert x[:, 0, [1, 2]].tolist() == number_table()[:, 0][:, [1, 2]].tolist()
+
+
+def test_masks():
+    array = number_table()
+    x, mask = fl.from_numpy(array.copy()), array % 3 == 0
+    m = fl.from_numpy(mask)
+    assert x[m].tolist() == array[mask].tolist()
+    assert x[m[:, :, 0]].shape == array[mask[:, :, 0]].shape
+    assert x[~m & (x > 10)].tolist() == array[~mask & (array > 10)].tolist()
+    x[m] = -1
+    x[x > 50] = fl.tensor(2.0)
+    array[mask] = -1
+    array[array > 50] = 2
+    numpy.testing.assert_array_equal(x.numpy(), array)
+    with pytest.raises(IndexError, match="mask"):
+        x[fl.ones(3, dtype=fl.bool)]
+
+
+def test_numbers_without_axes():
+    x = fl.tensor([1, 2, 3])
+    assert x[True].shape == (1, 3) and x[False].shape == (0, 3)
+    assert fl.tensor(5)[None].shape == (1,) and fl.tensor(5)[...].item() == 5 and fl.tensor(5)[()].item() == 5
+    assert x[fl.tensor(1)].item() == 2 and x[numpy.int64(-1)].item() == 3 and x[numpy.array([0, 2])].tolist() == [1, 3]
+    assert x[fl.tensor([0, 1, 1], dtype=fl.uint8)].tolist() == [2, 3]
+    assert x[[]].shape == (0,) and x[range(2)].tolist() == [1, 2] and x[[True, False, True]].tolist() == [1, 3]
+
+
+@pytest.mark.parametrize("index, kind, words", [
+    (3, IndexError, "out of bounds"), (-4, IndexError, "out of bounds"), ((0, 0, 0, 0), IndexError, "too many indices"),
+    (slice(None, None, -1), ValueError, "greater than zero"), (1.5, IndexError, "cannot be an index"),
+    ("a", IndexError, "cannot be an index"), ([9], IndexError, "out of bounds"), ([-4], IndexError, "out of bounds"),
+])
+def test_bad_indices(index, kind, words):
+    x = fl.zeros(3, 2)
+    for _ in range(2):              # the second call may take a faster way
+        with pytest.raises(kind, match=words):
+            x[index]
+        with pytest.raises(kind):
+            x[index] = 1
+    assert not x.any()
+
+
+def test_an_index_is_checked_at_every_call():
+    x = fl.zeros(3, 2)
+    assert x[[2]].shape == (1, 2)
+    for bad in ([3], [-4], [10 ** 9]):
+        for read in (lambda: x[bad], lambda: fl.index_select(x, 0, fl.tensor(bad)),
+                     lambda: fl.gather(x, 0, fl.tensor([bad * 2])), lambda: fl.embedding(fl.tensor(bad), x)):
+            with pytest.raises(IndexError, match="out of bounds"):
+                read()
+    assert x[[-1]].shape == (1, 2)
+
+
+def test_bad_values():
+    x = fl.zeros(3, 2)
+    for index in (0, [0, 1], fl.tensor([True, False, True])):
+        with pytest.raises((RuntimeError, ValueError, IndexError)):
+            x[index] = fl.ones(3)
+    assert not x.any()
+
+
+def test_values_are_cast_and_broadcast():
+    x = fl.zeros(2, 3, dtype=fl.int64)
+    x[0] = 2.7
+    x[1] = fl.tensor([[1.9, -1.9, 0.0]])
+    assert x.tolist() == [[2, 2, 2], [1, -1, 0]]
+    x[:, 1] = fl.tensor(9)
+    x[0, 0] = fl.tensor([5])
+    x[1, :2] = [7, 8]
+    assert x.tolist() == [[5, 9, 2], [7, 8, 0]]
+    b = fl.zeros(2, dtype=fl.bfloat16)
+    b[[1]] = 1.5
+    b[0] = fl.tensor(2.5)
+    assert b.tolist() == [2.5, 1.5]
+
+
+def test_augmented_assignment():
+    x = fl.zeros(3, 2)
+    x[0] += 1
+    x[:, 1] -= fl.tensor([1.0, 2.0, 3.0])
+    x[[0, 2]] *= 2
+    x[x < -3] += 10
+    assert x.tolist() == [[2.0, 0.0], [0.0, -2.0], [0.0, 4.0]]
+
+
+def test_writes_into_transposed_memory():
+    x = fl.zeros(3, 4).t()
+    x[1] = 5
+    x[[0, 3], [2, 2]] = fl.tensor([7.0, 8.0])
+    assert x.t().contiguous().tolist() == [[0, 5, 0, 0], [0, 5, 0, 0], [7, 5, 0, 8]]
+
+
+def test_nonzero():
+    array = numpy.array([[0, 3, 0], [1, 0, 2]])
+    x = fl.from_numpy(array)
+    assert x.nonzero().tolist() == [[0, 1], [1, 0], [1, 2]] and x.nonzero().dtype is fl.int64
+    rows, columns = fl.nonzero(x, as_tuple=True)
+    assert rows.tolist() == [0, 1, 1] and columns.tolist() == [1, 0, 2]
+    assert fl.tensor(3).nonzero().shape == (1, 0) and fl.tensor(0).nonzero().shape == (0, 0)
+    assert fl.zeros(0, 2).nonzero().shape == (0, 2)
+
+
+def test_iteration_and_length():
+    x = fl.tensor([[1, 2], [3, 4]])
+    assert [row.tolist() for row in x] == [[1, 2], [3, 4]] and len(x) == 2
+    first, second = x
+    assert second[0].item() == 3
+    with pytest.raises(TypeError):
+        len(fl.tensor(1))
+
+
+def test_iterating_a_number_is_refused():
+    with pytest.raises(TypeError, match="0-d"):
+        list(fl.tensor(1))
+
+
+def test_membership():
+    x = fl.tensor([[1, 2], [3, 4]])
+    assert 3 in x and 5 not in x
