@@ -8,7 +8,7 @@ fast-math flags, and no `noalias`: an output may be the very buffer of an input.
 import re
 
 from flambeau.compiler import llvm_operations, target as targets
-from flambeau.compiler.llvm_memory import emit_load, emit_store
+from flambeau.compiler.llvm_memory import emit_load, emit_prefetch, emit_store
 from flambeau.compiler.llvm_values import constant, memory_type, register_type
 from flambeau.ir import loops
 
@@ -132,6 +132,9 @@ class _Writer:
 
     def _store(self, statement):
         emit_store(self, statement)
+
+    def _prefetch(self, statement):
+        emit_prefetch(self, statement)
 
     def _local(self, statement):
         kind = f"[{statement.size} x {memory_type(statement.dtype)}]"

@@ -50,6 +50,15 @@ def emit_store(writer, store):
         _store_lanes(writer, store, value, pointer, mask, scattered)
 
 
+def emit_prefetch(writer, prefetch):
+    """Write a Prefetch: into the nearest cache."""
+    writer.declare("llvm.prefetch.p0", "void @llvm.prefetch.p0(ptr, i32, i32, i32)")
+    dtype = next(b.dtype for b in writer.kernel.buffers if b.name == prefetch.buffer)
+    pointer = writer.line(f"getelementptr {memory_type(dtype)}, ptr {writer.pointers[prefetch.buffer]}, "
+                          f"i64 {writer.value(prefetch.index)}")
+    writer.effect(f"call void @llvm.prefetch.p0(ptr {pointer}, i32 {int(prefetch.write)}, i32 3, i32 1)")
+
+
 def _has_instruction(target, dtype, indexed, is_store):
     """Whether a masked access of `dtype` is worth LLVM's intrinsic."""
     if not target.is_x86:

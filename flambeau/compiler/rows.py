@@ -46,7 +46,7 @@ class RowKernel:
         self.b = Builder()
         self.params, self.buffers, self.index = {}, {}, {}
         self.results, self.row, self.scope, self.depth, self.along = {}, {}, {}, 0, {}
-        self.saved, self.left, self.ready, self.mask = {}, set(), set(), None
+        self.saved, self.left, self.ready, self.mask, self.fetched = {}, set(), set(), None, ()
 
     # ------------------------------------------------------------------ params and buffers
     def size(self, size):
@@ -90,7 +90,9 @@ class RowKernel:
             extent = extent * blocks
         with self.b.loop("row", BEGIN, END) as row:
             self._decode(row, outer)
-            for level in range(1 + max((p for _, _, p in self.reductions), default=-1)):
+            last = max((p for _, _, p in self.reductions), default=-1)
+            for level in range(1 + last):
+                self.fetched = self._to_fetch() if level == last else ()
                 self._reduce([(n, e) for n, e, p in self.reductions if p == level])
                 self.ready |= self.left
             self._store([o for o in self.outputs if not o.full])
@@ -151,6 +153,8 @@ class RowKernel:
         def body(mask):
             for (node, element), (total, identity) in zip(pairs, totals):
                 self._combine(node, element, total, identity, mask)
+            if mask is None:
+                self._fetch()
 
         reduced = [a for a in range(len(self.axes)) if self.axes[a].reduced]
         if self.along_row:
@@ -162,6 +166,22 @@ class RowKernel:
             count = L.mul(count, self.size(self.axes[a].size))
         for (node, _), (total, _) in zip(pairs, totals):
             self.results[node.outputs[0].name] = self._finish(node, total, count)
+
+    def _to_fetch(self):
+        """The outputs whose rows the last reduction fetches: it waits for nothing else, and they are written next."""
+        if not self.along_row or sum(axis.reduced for axis in self.axes) > 1:
+            return []
+        kept = {id(access) for access in self.saved.values()}
+        return [o.access for o in self.outputs if o.full and id(o.access) not in kept]
+
+    def _fetch(self):
+        """Prefetch the memory of the outputs at the place where the reduction is."""
+        for access in self.fetched:
+            at, step = self._address(access)
+            size = access.located.dtype.itemsize
+            if step == 1:
+                for line in range(0, self.lanes * size, 64):
+                    self.b.prefetch(self.buffer(access.located, "w"), L.add(at, line // size), True)
 
     def _combine(self, node, element, total, identity, mask):
         b, operation, attrs = self.b, REGISTRY[node.op], dict(node.attrs)

@@ -29,6 +29,8 @@ def map_values(statement, change):
         return replace(statement, start=change(statement.start), stop=change(statement.stop))
     if isinstance(statement, L.If):
         return replace(statement, condition=change(statement.condition))
+    if isinstance(statement, L.Prefetch):
+        return replace(statement, index=change(statement.index))
     if isinstance(statement, L.SpliceStore):
         return replace(statement, args=tuple(change(a) for a in statement.args))
     return statement

@@ -12,6 +12,7 @@ Grammar (the printed form of `ir.loops_text`, which parses back):
              | "for" NAME "in" expr ".." expr "step" INT ["unroll"|"vector"] "{" stmt* "}"
              | "if" expr "{" stmt* "}" ["else" "{" stmt* "}"]
              | "splice" NAME "(" expr,* ")"                  SpliceStore: filled before code generation
+             | "prefetch" NAME "[" expr "]" ["write"]        fetch the element's cache line; no effect on any value
     expr    := CONST ":" type | NAME | op "(" expr,* ")" ":" type | NAME "[" expr "]" ":" type ["where" expr "else" expr]
              | "splice" NAME "(" expr,* ")" ":" type         SpliceLoad
     type    := dtype ["x" LANES]                             f32, f32x16
@@ -153,6 +154,16 @@ class SpliceStore(Stmt):
 
 
 @dataclass(frozen=True, eq=False)
+class Prefetch(Stmt):
+    """Bring the cache line of buffer[index] near, to be read soon or (`write`) written; the index may lie outside."""
+
+    buffer: str
+    index: Expr
+    write: bool = False
+    source: tuple | None = None
+
+
+@dataclass(frozen=True, eq=False)
 class Buffer:
     name: str
     dtype: DType
@@ -253,6 +264,9 @@ class Builder:
 
     def branch(self, condition):
         return _Block(self, lambda body: If(condition, body, (), self.source), None)
+
+    def prefetch(self, buffer, index, write=False):
+        self.emit(Prefetch(buffer, as_index(index), write, self.source))
 
     def splice_store(self, name, *args):
         self.emit(SpliceStore(name, args, self.source))

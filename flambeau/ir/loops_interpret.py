@@ -169,6 +169,9 @@ class _Translator:
             self.write(depth, "else:")
             self.block(stmt.orelse, depth + 1)
 
+    def stmt_Prefetch(self, stmt, depth):
+        self.write(depth, "pass")
+
     def stmt_SpliceStore(self, stmt, depth):
         self.refuse_splice(stmt)
 

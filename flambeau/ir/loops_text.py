@@ -105,6 +105,8 @@ def _head(stmt):
         return f"for {stmt.index} in {span} step {stmt.step}{kind} {{"
     if isinstance(stmt, L.If):
         return f"if {show_expr(stmt.condition)} {{"
+    if isinstance(stmt, L.Prefetch):
+        return f"prefetch {stmt.buffer}[{show_expr(stmt.index)}]{' write' if stmt.write else ''}"
     return f"splice {stmt.name}({', '.join(map(show_expr, stmt.args))})"
 
 
@@ -268,7 +270,7 @@ class _Parser:
         return file, int(line)
 
     def stmt(self):
-        rules = {"var": self.declare, "local": self.local, "for": self.loop, "if": self.branch}
+        rules = {"var": self.declare, "local": self.local, "for": self.loop, "if": self.branch, "prefetch": self.prefetch}
         for keyword, rule in rules.items():
             if self.take(keyword):
                 return rule()
@@ -335,6 +337,13 @@ class _Parser:
         value = self.expr()
         mask = self.expr() if self.take("where") else None
         return L.Store(buffer, index, value, mask, self.source())
+
+    def prefetch(self):
+        buffer = self.name()
+        self.expect("[")
+        index = self.expr()
+        self.expect("]")
+        return L.Prefetch(buffer, index, bool(self.take("write")), self.source())
 
     # ---- expressions
     def arguments(self):

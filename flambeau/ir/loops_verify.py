@@ -161,6 +161,11 @@ class _Verifier:
         self.block(stmt.then)
         self.block(stmt.orelse)
 
+    def stmt_Prefetch(self, stmt):
+        if stmt.buffer not in self.buffers:
+            self.refuse(f"the buffer {stmt.buffer} is not known", got=stmt.buffer, want=" or ".join(self.buffers))
+        self.index("the index", stmt.index)
+
     def stmt_SpliceStore(self, stmt):
         self.splice(stmt)
 

@@ -10,7 +10,7 @@ from flambeau.ir import loops as L
 
 _PARTS = {L.Apply: ("args",), L.SpliceLoad: ("args",), L.Load: ("index", "mask", "other"), L.Let: ("value",),
           L.Declare: ("value",), L.Assign: ("value",), L.Store: ("index", "value", "mask"),
-          L.For: ("start", "stop"), L.If: ("condition",), L.SpliceStore: ("args",)}
+          L.For: ("start", "stop"), L.If: ("condition",), L.SpliceStore: ("args",), L.Prefetch: ("index",)}
 _BLOCKS = {L.For: ("body",), L.If: ("then", "orelse")}
 
 

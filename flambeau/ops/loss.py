@@ -56,7 +56,8 @@ class ClassLoss(Composite):
         axis = class_axis(x)
         self.check_target(x, target, axis)
         if weight is not None and (weight.ndim != 1 or not same_sizes(weight.shape, (x.shape[axis],))):
-            fail(self.name, "weight does not have one element a class", tuple(weight.shape), (x.shape[axis],),
+            fail(self.name, f"weight must be defined either for all {x.shape[axis]} classes or no classes",
+                 tuple(weight.shape), (x.shape[axis],),
                  kind=ShapeError)
         if values["reduction"] not in REDUCTIONS:
             fail(self.name, "unknown reduction", repr(values["reduction"]),

@@ -533,3 +533,12 @@ _core.set_hook("zeros", zeros_of)
 _core.set_hook("broadcast_error", _broadcast_error)
 _core.set_hook("plan_check", _plan_check)
 _core.set_hook("pack_results", lambda operation, results: operation.pack(results))
+
+
+def _forget_plans():
+    from flambeau.ops.spec import REGISTRY
+    for operation in REGISTRY.values():
+        operation.native.clear()
+
+
+dtypes.on_default_change(_forget_plans)

@@ -98,7 +98,7 @@ cdef class Walk:
             if isinstance(function, weakref_ref):
                 t = function()
                 if t is not None and g is not None:
-                    t.grad = g if t.grad is None else binary(OP_add, t.grad, g)
+                    t.grad = _HOOKS["own_copy"](g) if t.grad is None else binary(OP_add, t.grad, g)
                 continue
             new = function(g)
             if new is not None:
@@ -258,7 +258,7 @@ cdef int accumulate_into(Tensor leaf, grad, bint create_graph, bint unshared) ex
     new = leaf_hooks(leaf, grad)
     g = <Tensor>new
     if leaf.grad_ is None:
-        unshared = unshared and new is grad and g.base is None and g.contiguous_ and Py_REFCNT(<PyObject*>g.storage) == 1
+        unshared = unshared and new is grad and leaf.extra is None and g.base is None and g.contiguous_ and Py_REFCNT(<PyObject*>g.storage) == 1
         leaf.grad_ = g if create_graph or unshared else _HOOKS["own_copy"](g)
     elif create_graph:
         leaf.grad_ = binary(OP_add, leaf.grad_, g)

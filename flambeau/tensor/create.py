@@ -136,7 +136,7 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fal
 
 def _as_array(data):
     import numpy
-    return numpy.asarray(data)
+    return numpy.asarray(data, order="C")
 
 
 def _from_nested(data, dtype):
@@ -215,10 +215,9 @@ def arange(*bounds, dtype=None, device=None, requires_grad=False, out=None, layo
            end=None, step=None):
     """start, start + step, ... below end."""
     import numpy
-    if bounds:
-        first, last, by = ((0, bounds[0], 1) if len(bounds) == 1 else (*bounds, 1)[:3])
-    else:
-        first, last, by = 0, end, 1
+    if len(bounds) == 1:
+        bounds = (0, bounds[0]) if end is None else (bounds[0], end)
+    first, last, by = (*bounds, 1)[:3] if bounds else (0, end, 1)
     first, last, by = (first if start is None else start, last if end is None else end, by if step is None else step)
     first, last, by = (v.item() if isinstance(v, Tensor) else v for v in (first, last, by))
     if by == 0:

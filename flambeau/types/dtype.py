@@ -141,7 +141,19 @@ def set_default_dtype(dtype):
     """Set the dtype of Python floats and of new tensors (float16, bfloat16, float32 or float64)."""
     if dtype not in FLOATING:
         raise TypeError(f"the default dtype must be floating point, got {dtype!r}")
+    changed = _DEFAULT[0] is not dtype
     _DEFAULT[0] = dtype
+    if changed:
+        for listener in _LISTENERS:
+            listener()
+
+
+_LISTENERS = []
+
+
+def on_default_change(listener):
+    """Call `listener()` whenever the default dtype changes: what was derived from the old one is void."""
+    _LISTENERS.append(listener)
 
 
 def scalar_dtype(value):

@@ -40,9 +40,14 @@ def random_index(rng, shape, advanced):
     for extra in (None, Ellipsis):
         if rng.random() < 0.25:
             items.insert(int(rng.integers(0, len(items) + 1)), extra)
+    # NumPy treats an int beside index arrays as one of them, with another place for the result
     if advanced and any(isinstance(i, int) for i in items) and any(isinstance(i, numpy.ndarray) for i in items):
         items = [slice(i, i + 1) if type(i) is int and i >= 0 else slice(0, 1) if type(i) is int else i for i in items]
-    return tuple(items)     # NumPy treats an int beside index arrays as one of them, with another place for the result
+    try:
+        number_table()[tuple(items)]
+    except IndexError:          # the Ellipsis moved an item to a smaller axis
+        items = [i for i in items if i is not Ellipsis]
+    return tuple(items)
 
 
 def ours(index):
