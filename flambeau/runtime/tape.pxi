@@ -6,7 +6,7 @@ DEF INLINE_EDGES = 3
 cdef struct Edge:
     PyObject* target         # Node, or leaf Tensor to accumulate into, or NULL: no gradient wanted
     PyObject* saved          # Tensor (with data or shape only), Python number, or NULL
-    int64_t version          # of the saved tensor's storage
+    uint32_t version         # of the saved tensor's storage, modulo 2**32
     int number               # which output of `target`
 
 cdef int64_t _sequence = 0
@@ -169,7 +169,7 @@ cdef class Node:
         for i in range(self.n_inputs):
             if self.edges[i].saved != NULL and is_tensor(self.edges[i].saved):
                 t = <Tensor>self.edges[i].saved
-                if t.storage is not None and t.storage.version != self.edges[i].version:
+                if t.storage is not None and <uint32_t>t.storage.version != self.edges[i].version:
                     self.stale(i, t.storage.version, self.edges[i].version)
         if self.saved_output is not None and not isinstance(self.saved_output, tuple):
             t = <Tensor>self.saved_output

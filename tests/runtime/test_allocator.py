@@ -85,7 +85,7 @@ def test_large_request_takes_the_smallest_block_that_fits():
 
 def test_counters():
     before = memory_stats()
-    blocks = [MemoryBlock(1000) for _ in range(5)]
+    blocks = [MemoryBlock(4000) for _ in range(5)]
     assert difference(before, "live_blocks") == 5
     assert difference(before, "live_bytes") == sum(block.size for block in blocks)
     peak = memory_stats()["peak_bytes"]
@@ -95,11 +95,25 @@ def test_counters():
     after = memory_stats()
     assert after["live_bytes"] == before["live_bytes"]
     assert after["peak_bytes"] == peak
-    assert after["cached_bytes"] == 5 * 1024
+    assert after["cached_bytes"] == 5 * 4096
     memory_reset_peak()
     assert memory_stats()["peak_bytes"] == after["live_bytes"]
-    assert memory_empty_cache() == 5 * 1024
+    assert memory_empty_cache() == 5 * 4096
     assert memory_stats()["cached_bytes"] == 0
+
+
+def test_small_blocks_are_cut_from_slabs_and_used_again():
+    """They do not count as cached: a slab stays with the process."""
+    before = memory_stats()
+    blocks = [MemoryBlock(2048) for _ in range(3000)]
+    assert 3000 * 2048 <= memory_stats()["slab_bytes"] and memory_stats()["slab_bytes"] % (2 << 20) == 0
+    assert len({block.address // 2048 for block in blocks}) == 3000 and all(b.address % 64 == 0 for b in blocks)
+    held = memory_stats()["slab_bytes"]
+    for block in blocks:
+        block.release()
+    assert memory_stats()["cached_bytes"] == before["cached_bytes"]
+    again = [MemoryBlock(2048) for _ in range(3000)]
+    assert memory_stats()["slab_bytes"] == held and len(again) == 3000
 
 
 def test_cache_stays_bounded_and_keeps_what_was_used_last():
