@@ -9,11 +9,17 @@ import sys
 import time
 
 import machine
+import op_speed
 import runtime_costs
+import start_up
+import tape
 
 GROUPS = {
     "machine": machine.report,
     "runtime": runtime_costs.report,
+    "tape": tape.report,
+    "start_up": start_up.report,
+    "ops": op_speed.report,
 }
 
 

@@ -114,7 +114,7 @@ def test_damaged_objects_are_compiled_again_silently(filled, damage):
     assert result(cache) == (gradient, 0, "")           # and the cache is whole again
 
 
-@pytest.mark.parametrize("how", ["folder", "link to nowhere", "unreadable pipe"])
+@pytest.mark.parametrize("how", ["folder", "link to nowhere"])
 def test_something_else_in_the_place_of_an_object(filled, how):
     cache, gradient, _ = filled
     for path in entries(cache)[:3]:
@@ -122,7 +122,7 @@ def test_something_else_in_the_place_of_an_object(filled, how):
             replaced_by_folder(path)
         else:
             path.unlink()
-            os.symlink("/nowhere/at/all", path) if how == "link to nowhere" else os.mkfifo(path)
+            path.symlink_to("/nowhere/at/all")
     again, count, _ = result(cache)                     # a warning that it cannot be kept is fine
     assert again == gradient and count >= 3
 

@@ -19,8 +19,7 @@ MAX_POINTWISE = 16
 def compile_plan(signature, graph):
     """The executable of a graph for a signature: a PointwisePlan where one kernel does, else a Plan."""
     graph = pipeline.prepare_graph(graph)
-    single = len(graph.outputs) == 1 or signature.operation is None        # an op with several results packs them
-    if single and is_pointwise(signature, graph):
+    if is_pointwise(graph):
         return pointwise(signature, graph)
     apart = frozenset()
     while True:

@@ -30,11 +30,11 @@ def pointwise(signature, graph):
     return _core.PointwisePlan(in_codes, out_codes, grain, build, spec)
 
 
-def is_pointwise(signature, graph):
+def is_pointwise(graph):
     """True if the graph is one elementwise kernel over the broadcast of its operands."""
     if not graph.nodes or any(not is_elementwise(n) or has_size_literal(n) for n in graph.nodes):
         return False
-    if any(isinstance(o, Literal) for o in graph.outputs) or signature.constraints:
+    if any(isinstance(o, Literal) for o in graph.outputs):
         return False
     if len(graph.inputs) + len(graph.outputs) > 16:
         return False

@@ -1,6 +1,6 @@
 """Operators: each is declared once, as a class of a kind. `ops.REGISTRY` holds them by name."""
 
-from flambeau.ops import (activation, compare, create, elementwise, index, join, loss, mathematics, matmul, normalize, random,
+from flambeau.ops import (activation, compare, create, elementwise, index, join, loss, mathematics, matmul, normalize, optimize, random,
                           reduce, rounding, view, window)
 from flambeau.ops.index import embedding
 from flambeau.ops.loss import cross_entropy
@@ -9,7 +9,7 @@ from flambeau.ops.spec import REGISTRY
 from flambeau.ops.window import conv2d, max_pool2d
 
 _MODULES = (elementwise, mathematics, compare, activation, reduce, view, matmul, index, window, create, random, normalize,
-            join, loss, rounding)
+            join, loss, rounding, optimize)
 
 
 def __getattr__(name):

@@ -118,6 +118,13 @@ def operand_of(index, tensor):
 
 def run(operation, values):
     """Run an op that is looked up by signature: find or make its plan, run it, record it."""
+    plan, operands = plan_of(operation, values)
+    _LAST[operation] = plan
+    return _core.run_planned(operation.native, plan, operands)
+
+
+def plan_of(operation, values):
+    """(the plan of a call, its operands in order)."""
     operands, attrs = operation.split(values)
     canonical = []
     for value in values.values():
@@ -128,8 +135,7 @@ def run(operation, values):
         plan = make_plan(operation, values, operands, attrs)
         if key is not None:
             operation.native.plans[key] = plan
-    _LAST[operation] = plan
-    return _core.run_planned(operation.native, plan, operands)
+    return plan, operands
 
 
 _LAST = {}          # op -> the plan its last call ran, until `remember` takes it
@@ -159,7 +165,7 @@ def remember(operation, args, kwargs, values):
 def make_plan(operation, values, operands, attrs):
     described = []
     for i, o in enumerate(operands):
-        described.append(operand_of(i, o) if isinstance(o, Tensor) else Operand(dtypes.scalar_dtype(o), (), None, True))
+        described.append(operand_of(i, o) if isinstance(o, Tensor) else Operand(_number_dtype(o), (), None, True))
     tracer = trace.Tracer(operation.name)
     stand_ins = iter([tracer.input(d.dtype, d.shape) for d in described])
     traced = _replace_operands(operation, values, stand_ins)
@@ -175,6 +181,11 @@ def make_plan(operation, values, operands, attrs):
     described = [Operand(d.dtype, tracer.resolve(d.shape), d.layout, d.number) for d in described]
     signature = Signature(operation.name, tuple(described), attrs, results, tuple(tracer.constraints), operation, sizes)
     return compiler().plan(signature, graph)
+
+
+def _number_dtype(number):
+    """Number operands lose nothing: as 0-d operands they do not widen the result."""
+    return dtypes.float64 if isinstance(number, float) else dtypes.scalar_dtype(number)
 
 
 def _replace_operands(operation, values, stand_ins):
@@ -281,7 +292,7 @@ def backward_rule(operation, plan, mask):
         save_output = save_output or False
     pointwise = isinstance(plan, _core.PointwisePlan) and all(_is_elementwise(n) for n in graph.nodes)
     replayed, passes, kept = graph, (), targets
-    if pointwise:
+    if pointwise and len(signature.results) == 1:
         graph, kept, passes = _pass_on(graph, targets)
     described = _describe(signature, graph.inputs, roles)
     if pointwise:

@@ -1,6 +1,7 @@
 """Adam: steps scaled by running averages of the gradient and of its square."""
 
-from flambeau.optim.optimizer import Optimizer, as_number, check_flags, check_option
+from flambeau.ops.optimize import update
+from flambeau.optim.optimizer import Optimizer, as_number, check_flags, check_option, fits
 from flambeau.tensor import Tensor, tensor, zeros_like
 from flambeau.types import dtype
 
@@ -87,13 +88,18 @@ def adam_step_(params, grads, averages, squares, largest, steps, *, lr, betas, e
     """
     beta1, beta2 = betas
     for number, (parameter, gradient) in enumerate(zip(params, grads)):
+        average, square, step = averages[number], squares[number], steps[number]
+        if largest is None and fits(parameter, gradient, average, square):
+            update("adam_update", (parameter, average, square), parameter.detach(), gradient, average, square,
+                   1 - lr * weight_decay if decoupled else float(weight_decay), float(beta1), 1.0 - beta1, float(beta2),
+                   1.0 - beta2, (1 - beta2 ** step) ** 0.5, float(eps), -lr / (1 - beta1 ** step), decoupled, maximize)
+            continue
         if maximize:
             gradient = -gradient
         if weight_decay != 0 and decoupled:
             parameter.mul_(1 - lr * weight_decay)
         elif weight_decay != 0:
             gradient = gradient.add(parameter, alpha=weight_decay)
-        average, square, step = averages[number], squares[number], steps[number]
         average.mul_(beta1).add_(gradient, alpha=1 - beta1)
         square.mul_(beta2).addcmul_(gradient, gradient, value=1 - beta2)
         if largest is not None:

@@ -307,3 +307,9 @@ def check_flags(lr, foreach, fused, differentiable):
         raise RuntimeError("`fused` and `foreach` cannot be `True` together.")
     if differentiable:
         raise NotImplementedError("differentiable=True is not available yet")
+
+
+def fits(parameter, *others):
+    """True if the fused update takes these: one shape, one floating dtype, row-major."""
+    return parameter.is_contiguous() and parameter.dtype.kind == "f" and all(
+        other.is_contiguous() and other.dtype is parameter.dtype and other.shape == parameter.shape for other in others)

@@ -1,6 +1,7 @@
 """Stochastic gradient descent with momentum."""
 
-from flambeau.optim.optimizer import Optimizer, as_number, check_flags, check_option
+from flambeau.ops.optimize import update
+from flambeau.optim.optimizer import Optimizer, as_number, check_flags, check_option, fits
 
 
 class SGD(Optimizer):
@@ -50,6 +51,14 @@ class SGD(Optimizer):
 def sgd_step_(params, grads, buffers, *, lr, momentum, dampening, weight_decay, nesterov, maximize):
     """One step of all parameters in place; a momentum buffer that is None is made and put into the list."""
     for number, (parameter, gradient) in enumerate(zip(params, grads)):
+        buffer = buffers[number] if momentum != 0 else None
+        if momentum == 0 and fits(parameter, gradient):
+            update("sgd_update", (parameter,), parameter.detach(), gradient, float(weight_decay), -float(lr), maximize)
+            continue
+        if buffer is not None and fits(parameter, gradient, buffer):
+            update("momentum_update", (parameter, buffer), parameter.detach(), gradient, buffer, float(weight_decay),
+                   float(momentum), 1.0 - dampening, -float(lr), nesterov, maximize)
+            continue
         if maximize:
             gradient = -gradient
         if weight_decay != 0:

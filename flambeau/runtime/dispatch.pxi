@@ -307,6 +307,20 @@ def run_into(PointwisePlan plan, args, Tensor out):
     return out
 
 
+def run_into_all(PointwisePlan plan, args, outs):
+    """Run an elementwise plan with several outputs into existing memory."""
+    cdef PyObject* items[MAX_OPERANDS]
+    cdef PyObject* targets[MAX_OPERANDS]
+    cdef int i
+    for i in range(plan.n_inputs):
+        items[i] = <PyObject*>args[i]
+    for i in range(plan.n_outputs):
+        targets[i] = <PyObject*>outs[i]
+    run_pointwise(plan, items, targets)
+    for i in range(plan.n_outputs):
+        (<Tensor>targets[i]).storage.version += 1
+
+
 def run_pointwise_plan(NativeOp op, PointwisePlan plan, args):
     """Run an elementwise plan from Python and record it; returns the output or a tuple of them."""
     cdef PyObject* items[MAX_OPERANDS]

@@ -43,6 +43,14 @@ def record_index(x, out, index):
     plans.record_python(REGISTRY["slice_"], (x,), out, {"index": normal_index(x, index)})
 
 
+def basic_view(x, items):
+    """x[items] for ints, slices, None and Ellipsis, whatever x is: a subclass, a meta tensor."""
+    out = _core.view_of(x, *_core.basic_view(x, items))
+    if x.requires_grad and _core.grad_mode():
+        record_index(x, out, items)
+    return out
+
+
 def get_item(x, index):
     """x[index] for what the native path does not take: index tensors, masks, lists, NumPy numbers."""
     items = list(index) if isinstance(index, tuple) else [index]
@@ -50,7 +58,7 @@ def get_item(x, index):
     if getattr(type(x), "is_traced", False):
         return slice_(x, normal_index(x, tuple(items)))
     if not any(isinstance(i, Tensor) for i in items):
-        return x[tuple(items)] if len(items) != 1 else x[items[0]]
+        return basic_view(x, tuple(items))
     items = _expand_masks(x, items)
     if len(items) == 1 and isinstance(items[0], Tensor) and items[0].ndim == 1 and x.ndim:
         return index_select(x, 0, items[0])
