@@ -9,7 +9,7 @@ TARGET = 500e-9         # seconds an op to record with LIVE_NODES alive
 
 
 def record(shape, count, keep):
-    """(seconds an op, what must stay alive): x * 1.0 in a chain, or `count` separate results kept in a list."""
+    """(seconds an op, what must stay alive): x * 1.0 in a chain, or `count` results kept in a list."""
     import flambeau as fl
 
     x = fl.ones(*shape, requires_grad=True)
@@ -63,7 +63,8 @@ def report(roofs):
     met = "met" if min(live) <= TARGET else "missed"
     return table([
         ("op on 8x8, not recorded", human_time(bare), ""),
-        (f"op on 8x8, {LIVE_NODES:,} nodes alive", human_time(min(live)), f"at most {human_time(TARGET)}: {met}"),
+        (f"op on 8x8, {LIVE_NODES:,} nodes alive", human_time(min(live)),
+         f"at most {human_time(TARGET)}: {met}"),
         (f"chain of {CHAIN:,}, recorded", human_time(recorded), "an op"),
         (f"chain of {CHAIN:,}, walked back", human_time(walked), "an op"),
         (f"chain of {CHAIN:,}, freed without a walk", human_time(freed), "an op"),

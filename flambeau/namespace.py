@@ -5,6 +5,7 @@ import sys
 
 from flambeau import ops
 from flambeau.tensor import autograd, indexing, methods
+from flambeau.ops.spec import FUNCTIONS
 from flambeau.types import device, dtype
 
 _tensor = sys.modules["flambeau.tensor"]
@@ -14,6 +15,7 @@ _HIDDEN = frozenset(("slice_", "unslice", "uniform_element", "normal_element", "
 def table():
     """name -> object."""
     found = {name: op.function for name, op in ops.REGISTRY.items() if name not in _HIDDEN}
+    found |= FUNCTIONS
     found |= {alias: op.function for op in ops.REGISTRY.values() for alias in op.alias_names}
     found |= {name: getattr(_tensor, name) for name in _tensor.__all__}
     for name in ("transpose", "t", "flatten", "clone", "narrow", "contiguous", "view"):

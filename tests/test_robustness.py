@@ -1,4 +1,4 @@
-"""What happens when the disk, another process or the power does its worst: a clear error or a silent rebuild, nothing lost.
+"""When the disk, another process or the power does its worst: a clear error or a silent rebuild, nothing lost.
 
 Each case runs programs in processes of their own, with a kernel cache in a temporary folder.
 """
@@ -31,13 +31,15 @@ def command(program):
 
 
 def environment(cache):
-    own = {"FLAMBEAU_CACHE": str(cache), "FLAMBEAU_NO_PACK": "1", "FLAMBEAU_OPT": "0", "PYTHONPATH": str(ROOT)}
+    own = {"FLAMBEAU_CACHE": str(cache), "FLAMBEAU_NO_PACK": "1", "FLAMBEAU_OPT": "0",
+           "PYTHONPATH": str(ROOT)}
     return os.environ | own
 
 
 def run(program, cache, folder=None):
     """(output lines, error text) of a program that must succeed."""
-    done = subprocess.run(command(program), env=environment(cache), capture_output=True, text=True, timeout=SECONDS,
+    done = subprocess.run(command(program), env=environment(cache), capture_output=True, text=True,
+                          timeout=SECONDS,
                           cwd=folder or cache.parent)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines(), done.stderr
@@ -97,8 +99,10 @@ def other_entry(path):
 
 
 DAMAGE = {
-    "truncated": lambda path: path.write_bytes(path.read_bytes()[:-7]), "half": lambda path: os.truncate(path, 100),
-    "flipped": flipped, "empty": lambda path: path.write_bytes(b""), "garbage": lambda path: path.write_bytes(b"\x7fELF" * 999),
+    "truncated": lambda path: path.write_bytes(path.read_bytes()[:-7]),
+    "half": lambda path: os.truncate(path, 100),
+    "flipped": flipped, "empty": lambda path: path.write_bytes(b""),
+    "garbage": lambda path: path.write_bytes(b"\x7fELF" * 999),
     "another entry": other_entry, "longer": lambda path: path.write_bytes(path.read_bytes() + b"x"),
 }
 
@@ -128,14 +132,15 @@ def test_something_else_in_the_place_of_an_object(filled, how):
 
 
 def test_a_read_only_cache_folder(tmp_path, warm):
-    """A folder that cannot be written is used for what it has; the rest is kept in memory with one warning."""
+    """A folder that cannot be written is used for what it has; the rest stays in memory, with one warning."""
     cache = tmp_path / "cache"
     cache.mkdir()
     cache.chmod(0o500)
     without_root = """
         import ctypes, os
         if os.geteuid() == 0:                           # root may write anywhere: give that right up
-            libc, head, sets = ctypes.CDLL(None), (ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)()
+            libc, sets = ctypes.CDLL(None), (ctypes.c_uint32 * 6)()
+            head = (ctypes.c_uint32 * 2)(0x20080522, 0)         # version 3 of the capabilities, this process
             libc.capget(head, sets)
             sets[0] &= ~0b1110
             libc.capset(head, sets)
@@ -157,7 +162,8 @@ def test_a_cache_folder_that_cannot_be_made(tmp_path, warm):
 
 def test_two_processes_with_one_cold_cache(tmp_path, warm):
     cache = tmp_path / "cache"
-    both = [subprocess.Popen(command(PROGRAM), env=environment(cache), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    both = [subprocess.Popen(command(PROGRAM), env=environment(cache), stdout=subprocess.PIPE,
+                             stderr=subprocess.PIPE,
                              text=True, cwd=tmp_path) for _ in range(2)]
     for process in both:
         output, errors = process.communicate(timeout=SECONDS)
@@ -198,7 +204,8 @@ def test_what_a_killed_process_left_is_swept_later(tmp_path, warm):
 
 def test_a_full_disk_while_compiling(tmp_path, warm):
     """No room for cache entries (here: files of at most 64 bytes): one warning, right results."""
-    limited = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (64, 64))\n" + textwrap.dedent(PROGRAM)
+    limit = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (64, 64))\n"
+    limited = limit + textwrap.dedent(PROGRAM)
     cache = tmp_path / "cache"
     lines, errors = run(limited, cache)
     assert lines[0].rpartition(" ")[0] == warm[1]
@@ -227,9 +234,11 @@ def test_a_full_disk_while_saving(tmp_path, room):
     """The error is clear, the old file is intact, nothing else is left."""
     import flambeau as fl
     before = saved(tmp_path)
-    done = subprocess.run([*command(SAVE), str(room)], env=environment(tmp_path / "cache"), capture_output=True, text=True,
+    done = subprocess.run([*command(SAVE), str(room)], env=environment(tmp_path / "cache"),
+                          capture_output=True, text=True,
                           timeout=SECONDS, cwd=tmp_path)
-    assert done.returncode == 1 and "OSError" in done.stderr and "model.fl" in done.stderr.splitlines()[-1], done.stderr
+    assert done.returncode == 1 and "OSError" in done.stderr and "model.fl" in done.stderr.splitlines()[-1],
+    done.stderr
     assert (tmp_path / "model.fl").read_bytes() == before
     assert {path.name for path in tmp_path.iterdir()} <= {"model.fl", "cache"}
     assert fl.load(tmp_path / "model.fl")["step"] == 1
@@ -247,7 +256,8 @@ def test_killed_while_saving(tmp_path):
             fl.save(state, "model.fl")
     """
     for delay in (0.0, 0.004, 0.02):
-        process = subprocess.Popen(command(program), env=environment(tmp_path / "cache"), stdout=subprocess.PIPE, cwd=tmp_path)
+        process = subprocess.Popen(command(program), env=environment(tmp_path / "cache"),
+                                   stdout=subprocess.PIPE, cwd=tmp_path)
         assert process.stdout.readline() == b"ready\n"
         time.sleep(delay)
         process.kill()
@@ -271,7 +281,8 @@ def test_flipped_bytes_in_a_saved_file(tmp_path):
     """Wherever a byte changes, loading fails with the file's name, or the byte was only padding."""
     import flambeau as fl
     data, chance = saved(tmp_path), random.Random(0)
-    for place in [*range(0, 64, 5), 70, 100, *(chance.randrange(64, len(data)) for _ in range(10)), len(data) - 1]:
+    for place in [*range(0, 64, 5), 70, 100, *(chance.randrange(64, len(data)) for _ in range(10)),
+                  len(data) - 1]:
         damaged = bytearray(data)
         damaged[place] ^= 0x55
         (tmp_path / "model.fl").write_bytes(damaged)

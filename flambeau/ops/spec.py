@@ -179,6 +179,29 @@ def op(cls):
     return cls
 
 
+FUNCTIONS = {}      # name -> function: public operations that are plain Python over ops
+METHODS = {}        # the ones of them that are Tensor methods too
+INPLACE = {}        # name with underscore -> function(tensor, ...) that writes into the tensor
+
+
+def public(method=True, aliases=(), inplace=False):
+    """Decorator for a plain function over ops: it becomes `flambeau.<name>` and, with `method`, `Tensor.<name>`.
+
+    With `inplace` the form `Tensor.<name>_` writes the result into the tensor.
+    """
+    def declare(function):
+        for name in (function.__name__.rstrip("_"), *aliases):
+            if name in FUNCTIONS:
+                raise ValueError(f"a public function named {name} is declared twice")
+            FUNCTIONS[name] = function
+            if method:
+                METHODS[name] = function
+            if inplace:
+                INPLACE[name + "_"] = function
+        return function
+    return declare
+
+
 def get(name):
     """The op object of that name."""
     return REGISTRY[name]

@@ -1,8 +1,8 @@
 """Windows on memory given by strides: `as_strided`, and what the tape needs to follow writes through views.
 
-The ops here depend on how their operands lie in memory, so no graph holds them and the registry does not know them; they
-are only recorded. A window is given by sizes, strides and an offset (elements) from the first element of a tensor
-whose strides are `layout`.
+The ops here depend on how their operands lie in memory, so no graph holds them and the registry does not know
+them; they are only recorded. A window is given by sizes, strides and an offset (elements) from the first element
+of a tensor whose strides are `layout`.
 """
 
 from flambeau.base.errors import ArgumentError, ShapeError, fail
@@ -45,7 +45,8 @@ def _copy_op():
 
 def _filled(shape, layout, dtype, value):
     from flambeau.ops.write import write
-    out = write(_core.empty_strided(shape, layout, dtype), value if isinstance(value, int) else value.detach())
+    out = write(_core.empty_strided(shape, layout, dtype),
+                value if isinstance(value, int) else value.detach())
     out._reset_version()
     return out
 
@@ -102,7 +103,7 @@ def strided_view(x, size, stride, offset):
 
 
 def strided_sum(values, shape, layout, size, stride, offset):
-    """Zeros of `shape` and strides `layout` with `values` added in the window, whose elements may coincide."""
+    """Zeros of `shape` and strides `layout` with `values` added in the window; its elements may coincide."""
     from flambeau.ops.write import write
     out = _filled(shape, layout, values.dtype, 0)
     window = _core.view_of(out, size, stride, offset)
@@ -148,12 +149,14 @@ def as_strided(input, size, stride, storage_offset=None):
     if len(size) != len(stride):
         fail("as_strided", "mismatch in length of strides and shape", (size, stride), kind=ShapeError)
     if any(s < 0 for s in (*size, *stride)):
-        fail("as_strided", "as_strided: negative sizes and strides are not supported", (size, stride), kind=ArgumentError)
+        fail("as_strided", "as_strided: negative sizes and strides are not supported", (size, stride),
+             kind=ArgumentError)
     first = input.storage_offset() if storage_offset is None else storage_offset
     last = first + sum((n - 1) * step for n, step in zip(size, stride)) + 1 if 0 not in size else first
     room = len(input.storage_) // input.element_size()
     if first < 0 or last > room:
-        fail("as_strided", "the window reaches outside the storage", f"elements {first} to {last}", f"within {room}",
+        fail("as_strided", "the window reaches outside the storage", f"elements {first} to {last}",
+             f"within {room}",
              kind=ShapeError)
     return strided_view(input, size, stride, first - input.storage_offset())
 

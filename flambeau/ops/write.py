@@ -1,7 +1,7 @@
 """Writes into existing memory, with the tape's rules: `out=`, in-place forms, assignment to an index.
 
-A recorded write through a view changes the history of the view's base too: from then on the base is "what it was, with
-`result` in the view's window" (see strided.py), and every view of it is a window on that.
+A recorded write through a view changes the history of the view's base too: from then on the base is "what it was,
+with `result` in the view's window" (see strided.py), and every view of it is a window on that.
 """
 
 from flambeau.base.errors import fail
@@ -15,7 +15,8 @@ from flambeau.types.dtype import bool_, category
 def write(target, source):
     """Copy `source` (broadcast, cast) into target's memory; nothing is recorded."""
     if 0 in target.stride() and strided.overlaps(tuple(target.shape), target.stride()):
-        fail("write", "unsupported operation: more than one element of the written-to tensor refers to a single memory "
+        fail("write",
+             "unsupported operation: more than one element of the written-to tensor refers to a single memory "
              "location", (tuple(target.shape), target.stride()), hint="clone() the tensor first")
     if target.dtype.kind == "c":
         return _write_complex(target, source)
@@ -36,7 +37,7 @@ def _zero_dim(target, value):
 
 
 def _write_complex(target, source):
-    """Complex tensors are storage: their real and imaginary parts are written as two floating point tensors."""
+    """Complex tensors are storage: their two parts are written as floating point tensors."""
     if isinstance(source, Tensor) and source.dtype.kind == "c":
         parts = strided.complex_parts(source)
     else:
@@ -64,7 +65,8 @@ def inplace(operation, args, kwargs=None):
     """args[0].op_(...): compute out of place, then write into the target."""
     target, kwargs = args[0], kwargs or {}
     if getattr(type(target), "is_traced", False):
-        fail(operation.name, "in-place writes to traced values are not captured yet", hint="use the out-of-place form")
+        fail(operation.name, "in-place writes to traced values are not captured yet",
+             hint="use the out-of-place form")
     check_write(operation.name + "_", target)
     result = bind(operation, args, dict(kwargs))
     if result.grad_fn is not None and _saves(result.grad_fn, target):
@@ -82,7 +84,8 @@ def assign(operation, target, result):
     name = operation.name + "_"
     check_write(name, target)
     if tuple(result.shape) != tuple(target.shape):
-        fail(name, "the result does not have the shape of the tensor written to", tuple(result.shape), tuple(target.shape))
+        fail(name, "the result does not have the shape of the tensor written to", tuple(result.shape),
+             tuple(target.shape))
     if category(result.dtype) > category(target.dtype):
         fail(name, f"result type {result.dtype} can't be cast to the desired output type {target.dtype}",
              hint="use the out-of-place form")

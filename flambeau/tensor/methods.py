@@ -3,7 +3,7 @@
 from flambeau.base.errors import fail
 from flambeau.ops import index, matmul, random, reduce, view
 from flambeau.ops.elementwise import cast, copy
-from flambeau.ops.spec import REGISTRY
+from flambeau.ops.spec import INPLACE, METHODS, REGISTRY
 from flambeau.ops.strided import as_strided
 from flambeau.ops.write import assign, check_write, inplace, write
 from flambeau.runtime import _core
@@ -40,6 +40,17 @@ def _inplace_method(operation):
 
     method.__name__ = operation.name + "_"
     method.__doc__ = f"In-place form of {operation.name}."
+    return method
+
+
+def _writing(name, function):
+    """The in-place method of a plain function."""
+    def method(self, *args, **kwargs):
+        check_write(name, self)
+        return assign(REGISTRY["copy"], self, function(self, *args, **kwargs))
+
+    method.__name__ = name
+    method.__doc__ = f"In-place form of {function.__name__}."
     return method
 
 
@@ -388,6 +399,10 @@ def attach():
     for table in (plain_methods(), casts(), properties()):
         for name, value in table.items():
             _core.attach_attribute(name, value)
+    for name, function in METHODS.items():
+        _core.attach_attribute(name, function)
+    for name, function in INPLACE.items():
+        _core.attach_attribute(name, _writing(name, function))
     for name in ("max", "min"):
         kind = namedtuple(name, ("values", "indices"))
         _core.attach_attribute(name, maximum_along(name, kind))

@@ -75,7 +75,8 @@ def test_repeated_indices_add_up():
 
 def test_sums_are_the_same_for_any_number_of_threads():
     rng = numpy.random.default_rng(0)
-    values, index = fl.tensor(rng.uniform(size=(5000, 130)).astype("float32")), fl.tensor(rng.integers(0, 7, 5000))
+    values, index = fl.tensor(rng.uniform(size=(5000, 130)).astype("float32")),
+    fl.tensor(rng.integers(0, 7, 5000))
     before, seen = fl.get_num_threads(), set()
     try:
         for count in (1, 2, 5):
@@ -105,7 +106,8 @@ def test_cat_and_narrow_derivatives(dim):
 
 
 @pytest.mark.parametrize("function", [
-    lambda x: x[1:, [0, 2]], lambda x: x[x.detach() > 0], lambda x: x[..., None, 0], lambda x: x[[0, 1, 0], [1, 1, 1]],
+    lambda x: x[1:, [0, 2]], lambda x: x[x.detach() > 0], lambda x: x[..., None, 0],
+    lambda x: x[[0, 1, 0], [1, 1, 1]],
     lambda x: x.unbind(1)[1], lambda x: x.max(1).values, lambda x: x.min(0)[0], lambda x: x.amax((0, 1)),
     lambda x: x.as_strided((2, 3), (1, 2), 1), lambda x: x.t().reshape(2, 6), lambda x: x.expand(2, 3, 4),
 ])
@@ -125,15 +127,18 @@ def test_derivatives_of_writes():
     check_derivatives(filled, table(3, 4))
 
 
-@pytest.mark.parametrize("bad", [lambda x: fl.index_select(x, 2, fl.tensor([0])), lambda x: fl.gather(x, 5, fl.tensor([[0]]))])
+@pytest.mark.parametrize("bad", [lambda x: fl.index_select(x, 2, fl.tensor([0])),
+                                 lambda x: fl.gather(x, 5, fl.tensor([[0]]))])
 def test_axes_out_of_range(bad):
     with pytest.raises(IndexError, match="out of range"):
         bad(fl.zeros(2, 3))
 
 
 @pytest.mark.parametrize("bad, words", [
-    (lambda x: fl.index_select(x, 0, fl.tensor([0.0])), "integers"), (lambda x: fl.gather(x, 0, fl.tensor([0])), "rank"),
-    (lambda x: fl.gather(x, 1, fl.zeros(5, 1, dtype=fl.int64)), "larger"), (lambda x: x.narrow(0, 1, 5), "inside"),
+    (lambda x: fl.index_select(x, 0, fl.tensor([0.0])), "integers"),
+    (lambda x: fl.gather(x, 0, fl.tensor([0])), "rank"),
+    (lambda x: fl.gather(x, 1, fl.zeros(5, 1, dtype=fl.int64)), "larger"),
+    (lambda x: x.narrow(0, 1, 5), "inside"),
 ])
 def test_operands_that_do_not_fit(bad, words):
     with pytest.raises(RuntimeError, match=words):

@@ -1,4 +1,4 @@
-"""Matrix products: every combination of ranks, transposed and strided operands, halves, gradients, error texts."""
+"""Matrix products: every pair of ranks, transposed and strided operands, halves, gradients, error texts."""
 
 import itertools
 
@@ -29,19 +29,23 @@ def test_every_pair_of_ranks_with_gradients(left, right):
     for tensor, array, other in ((x, a, 0), (y, b, 1)):
         assert tensor.grad.shape == array.shape
         direction = numpy.random.default_rng(2).uniform(-1, 1, array.shape)
-        moved = (direction @ b) if other == 0 else (a @ direction)          # the product is linear in each operand
-        numpy.testing.assert_allclose((tensor.grad.numpy() * direction).sum(), (moved * weights).sum(), rtol=1e-9, atol=1e-12)
+        # the product is linear in each operand
+        moved = (direction @ b) if other == 0 else (a @ direction)
+        numpy.testing.assert_allclose((tensor.grad.numpy() * direction).sum(), (moved * weights).sum(),
+                                      rtol=1e-9, atol=1e-12)
 
 
 LAYOUTS = {
-    "plain": lambda a: a, "transposed": lambda a: numpy.ascontiguousarray(a.swapaxes(-1, -2)).swapaxes(-1, -2),
+    "plain": lambda a: a, "transposed": lambda a: numpy.ascontiguousarray(a.swapaxes(-1, -2)).swapaxes(-1,
+        -2),
     "sliced": lambda a: numpy.repeat(numpy.repeat(a, 2, -1), 3, -2)[..., ::3, ::2],
     "offset": lambda a: numpy.pad(a, [(0, 0)] * (a.ndim - 2) + [(1, 2), (3, 0)])[..., 1:-2, 3:],
 }
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("sizes", [(1, 1, 1), (5, 7, 3), (17, 33, 31), (64, 48, 80), (3, 200, 1), (1, 65, 129)])
+@pytest.mark.parametrize("sizes", [(1, 1, 1), (5, 7, 3), (17, 33, 31), (64, 48, 80), (3, 200, 1),
+                                   (1, 65, 129)])
 def test_layouts_and_sizes(sizes, dtype):
     m, k, n = sizes
     a, b = (v.astype(dtype) for v in operands((m, k), (k, n)))
@@ -69,7 +73,8 @@ def test_halves_sum_in_float32(dtype, epsilon):
     x = a.clone().requires_grad_(True)
     (x @ b).sum().backward()
     assert x.grad.dtype is dtype
-    numpy.testing.assert_allclose(x.grad.double().numpy(), numpy.broadcast_to(b.double().numpy().sum(1), (9, 600)),
+    numpy.testing.assert_allclose(x.grad.double().numpy(),
+                                  numpy.broadcast_to(b.double().numpy().sum(1), (9, 600)),
                                   atol=0.05 if dtype is fl.float16 else 0.2)
 
 
@@ -89,8 +94,10 @@ def test_infinities_and_nan_go_through():
     (lambda: fl.ones(32, 784) @ fl.ones(512, 10), r"inner sizes differ: got \(32, 784\) @ \(512, 10\)"),
     (lambda: fl.ones(2, 3) @ fl.ones(2, 3), "hint: transpose the second operand"),
     (lambda: fl.ones(3, 2) @ fl.ones(3, 4), "hint: transpose the first operand"),
-    (lambda: fl.ones(3) @ fl.ones(4), "inner sizes differ"), (lambda: fl.ones(()) @ fl.ones(3), r"use \* for a number"),
-    (lambda: fl.ones(2, 3, 4) @ fl.ones(5, 4, 2), "broadcast"), (lambda: fl.ones(2, 2) @ fl.ones(2, 2).double(), "dtypes"),
+    (lambda: fl.ones(3) @ fl.ones(4), "inner sizes differ"),
+    (lambda: fl.ones(()) @ fl.ones(3), r"use \* for a number"),
+    (lambda: fl.ones(2, 3, 4) @ fl.ones(5, 4, 2), "broadcast"),
+    (lambda: fl.ones(2, 2) @ fl.ones(2, 2).double(), "dtypes"),
     (lambda: fl.ones(2, 2).bmm(fl.ones(2, 2)), "three axes"),
     (lambda: fl.nn.functional.linear(fl.ones(2, 3), fl.ones(4, 5)), "in_features"),
 ])

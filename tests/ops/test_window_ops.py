@@ -20,15 +20,20 @@ def reference(x, w, b, stride, padding, dilation, groups):
     n, c, r, s, oh, ow = columns.shape
     columns = columns.reshape(n, groups, c // groups, r, s, oh, ow)
     filters = w.reshape(groups, len(w) // groups, c // groups, r, s)
-    return numpy.einsum("ngcrsxy,gkcrs->ngkxy", columns, filters).reshape(n, len(w), oh, ow) + b[:, None, None]
+    return numpy.einsum("ngcrsxy,gkcrs->ngkxy", columns, filters).reshape(n, len(w), oh, ow) + b[:, None,
+        None]
 
 
 CASES = [
     # batch, in, out, size, kernel, stride, padding, dilation, groups
-    (1, 1, 1, (5, 5), (3, 3), (1, 1), (0, 0), (1, 1), 1), (2, 4, 6, (7, 6), (3, 2), (2, 1), (1, 0), (1, 1), 1),
-    (2, 4, 6, (9, 8), (3, 3), (1, 2), (2, 2), (2, 1), 2), (3, 3, 3, (6, 6), (1, 1), (1, 1), (0, 0), (1, 1), 1),
-    (1, 4, 4, (6, 5), (3, 3), (1, 1), (1, 1), (1, 1), 4), (2, 17, 33, (5, 9), (3, 3), (1, 1), (1, 1), (1, 1), 1),
-    (1, 2, 3, (3, 3), (3, 3), (1, 1), (0, 0), (1, 1), 1), (1, 2, 2, (8, 8), (2, 5), (3, 3), (0, 2), (1, 1), 1),
+    (1, 1, 1, (5, 5), (3, 3), (1, 1), (0, 0), (1, 1), 1),
+    (2, 4, 6, (7, 6), (3, 2), (2, 1), (1, 0), (1, 1), 1),
+    (2, 4, 6, (9, 8), (3, 3), (1, 2), (2, 2), (2, 1), 2),
+    (3, 3, 3, (6, 6), (1, 1), (1, 1), (0, 0), (1, 1), 1),
+    (1, 4, 4, (6, 5), (3, 3), (1, 1), (1, 1), (1, 1), 4),
+    (2, 17, 33, (5, 9), (3, 3), (1, 1), (1, 1), (1, 1), 1),
+    (1, 2, 3, (3, 3), (3, 3), (1, 1), (0, 0), (1, 1), 1),
+    (1, 2, 2, (8, 8), (2, 5), (3, 3), (0, 2), (1, 1), 1),
 ]
 
 
@@ -44,14 +49,16 @@ def made(case, dtype="float64"):
 def test_convolution(case, dtype, tolerance):
     (x, w, b), window = made(case, dtype)
     want = reference(x.astype("float64"), w, b, *window)
-    numpy.testing.assert_allclose(conv2d(fl.tensor(x), fl.tensor(w), fl.tensor(b), *window).numpy(), want, atol=tolerance)
+    numpy.testing.assert_allclose(conv2d(fl.tensor(x), fl.tensor(w), fl.tensor(b), *window).numpy(), want,
+                                  atol=tolerance)
     transposed = fl.tensor(numpy.ascontiguousarray(x.transpose(3, 2, 1, 0))).permute(3, 2, 1, 0)
-    numpy.testing.assert_allclose(conv2d(transposed, fl.tensor(w), None, *window).numpy(), want - b[:, None, None], atol=tolerance)
+    numpy.testing.assert_allclose(conv2d(transposed, fl.tensor(w), None, *window).numpy(),
+                                  want - b[:, None, None], atol=tolerance)
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_convolution_gradients(case):
-    """A convolution is linear in each operand: the gradient's product with a direction is the moved result's."""
+    """Linear in each operand: a gradient's product with a direction is that of the moved result."""
     (x, w, b), window = made(case)
     leaves = [fl.tensor(a, requires_grad=True) for a in (x, w, b)]
     y = conv2d(*leaves, *window)
@@ -62,8 +69,10 @@ def test_convolution_gradients(case):
         direction = numpy.random.default_rng(i).uniform(-1, 1, array.shape)
         arrays = [x, w, zero]
         arrays[i] = direction
-        moved = reference(*arrays, *window) if i < 2 else numpy.broadcast_to(direction[:, None, None], weights.shape[1:])
-        assert (leaves[i].grad.numpy() * direction).sum() == pytest.approx((moved * weights).sum(), rel=1e-10, abs=1e-12)
+        moved = reference(*arrays, *window) if i < 2 else numpy.broadcast_to(direction[:, None, None],
+            weights.shape[1:])
+        assert (leaves[i].grad.numpy() * direction).sum() == pytest.approx((moved * weights).sum(),
+            rel=1e-10, abs=1e-12)
 
 
 @pytest.mark.parametrize("case", CASES[1:4])
@@ -107,7 +116,8 @@ def pooled(x, kernel, stride, padding, dilation):
     return columns.max((2, 3))
 
 
-POOLS = [((2, 2), (2, 2), (0, 0), (1, 1)), ((3, 2), (1, 2), (1, 1), (1, 1)), ((2, 3), (1, 1), (0, 1), (2, 1)), ((1, 1), (1, 1), (0, 0), (1, 1))]
+POOLS = [((2, 2), (2, 2), (0, 0), (1, 1)), ((3, 2), (1, 2), (1, 1), (1, 1)),
+         ((2, 3), (1, 1), (0, 1), (2, 1)), ((1, 1), (1, 1), (0, 0), (1, 1))]
 
 
 @pytest.mark.parametrize("window", POOLS)
@@ -161,7 +171,8 @@ def test_ceil_mode_counts_windows_as_pytorch():
     (lambda: conv2d(fl.ones(5, 5), fl.ones(2, 4, 3, 3)), "four axes"),
     (lambda: conv2d(fl.ones(1, 4, 5, 5), fl.ones(3, 2, 3, 3), None, 1, 0, 1, 2), "groups"),
     (lambda: conv2d(fl.ones(1, 2, 5, 5), fl.ones(2, 2, 3, 3).double()), "dtypes"),
-    (lambda: max_pool2d(fl.ones(1, 1, 4, 4), 2, 2, 2), "half"), (lambda: max_pool2d(fl.ones(1, 1, 2, 2), 5), "empty"),
+    (lambda: max_pool2d(fl.ones(1, 1, 4, 4), 2, 2, 2), "half"),
+    (lambda: max_pool2d(fl.ones(1, 1, 2, 2), 5), "empty"),
 ])
 def test_errors_teach(function, words):
     for _ in range(2):

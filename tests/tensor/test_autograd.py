@@ -52,7 +52,8 @@ def test_a_tensor_used_several_times():
 
 
 def test_broadcast_gradients_have_the_shape_of_their_operand():
-    a, b, c = fl.ones(3, 1, requires_grad=True), fl.ones(4, requires_grad=True), fl.tensor(2.0, requires_grad=True)
+    a, b, c = fl.ones(3, 1, requires_grad=True), fl.ones(4, requires_grad=True),
+    fl.tensor(2.0, requires_grad=True)
     ((a + b) * c).sum().backward()
     assert a.grad.tolist() == [[8.0]] * 3
     assert b.grad.tolist() == [6.0] * 4
@@ -106,7 +107,8 @@ def test_integer_results_carry_no_history():
 @pytest.mark.parametrize("function, derivatives", [
     (lambda x: x ** 4, lambda v: (4 * v ** 3, 12 * v ** 2, 24 * v)),
     (lambda x: x.sin(), lambda v: (numpy.cos(v), -numpy.sin(v), -numpy.cos(v))),
-    (lambda x: x.exp() * x, lambda v: ((1 + v) * numpy.exp(v), (2 + v) * numpy.exp(v), (3 + v) * numpy.exp(v))),
+    (lambda x: x.exp() * x, lambda v: ((1 + v) * numpy.exp(v), (2 + v) * numpy.exp(v),
+                                       (3 + v) * numpy.exp(v))),
     (lambda x: 1 / x, lambda v: (-1 / v ** 2, 2 / v ** 3, -6 / v ** 4)),
 ])
 def test_three_derivatives(function, derivatives):
@@ -151,7 +153,8 @@ def test_a_gradient_penalty():
     (g * g).sum().backward()
     s, v = x.detach().numpy(), w.detach().numpy()
     t = numpy.tanh(s * v)
-    numpy.testing.assert_allclose(x.grad.numpy(), 2 * v * (1 - t ** 2) * -2 * t * (1 - t ** 2) * v ** 2, rtol=1e-12)
+    numpy.testing.assert_allclose(x.grad.numpy(), 2 * v * (1 - t ** 2) * -2 * t * (1 - t ** 2) * v ** 2,
+                                  rtol=1e-12)
 
 
 # ---------------------------------------------------------------------------------- modes
@@ -298,7 +301,7 @@ def test_grad_fn_names_the_op_and_leads_to_the_leaf():
     assert end.variable is x and x.grad_fn is None
 
 
-# ---------------------------------------------------------------------------------- gradients never share memory
+# ------------------------------------------------------------------------------ gradients never share memory
 def aliases(*tensors):
     return len({memory(t) for t in tensors}) != len(tensors)
 
@@ -396,7 +399,8 @@ def test_a_write_to_what_is_not_saved_is_no_error():
 
 @pytest.mark.parametrize("write, gradient", [
     (lambda y: y.mul_(3), lambda x: 6 + 0 * x), (lambda y: y.mul_(y), lambda x: 8 * x),
-    (lambda y: y.exp_(), lambda x: 2 * numpy.exp(2 * x)), (lambda y: y.div_(y + 1), lambda x: 2 / (2 * x + 1) ** 2),
+    (lambda y: y.exp_(), lambda x: 2 * numpy.exp(2 * x)),
+    (lambda y: y.div_(y + 1), lambda x: 2 / (2 * x + 1) ** 2),
     (lambda y: y.clamp_(0, 3), lambda x: 2.0 * (2 * x <= 3)), (lambda y: y.zero_(), lambda x: 0 * x),
     (lambda y: y.fill_(2), lambda x: 0 * x), (lambda y: y.copy_(y.detach()), lambda x: 0 * x),
     (lambda y: y.sub_(1).pow_(2), lambda x: 4 * (2 * x - 1)),

@@ -7,9 +7,12 @@ import flambeau as fl
 
 
 @pytest.mark.parametrize("data, dtype, shape", [
-    (1, "int64", ()), (1.5, "float32", ()), (True, "bool", ()), ([1, 2], "int64", (2,)), ([1, 2.5], "float32", (2,)),
-    ([True, False], "bool", (2,)), ([True, 2], "int64", (2,)), ([], "float32", (0,)), ([[]], "float32", (1, 0)),
-    ([[1], [2]], "int64", (2, 1)), ((1, 2), "int64", (2,)), (range(3), "int64", (3,)), (numpy.float32(1), "float32", ()),
+    (1, "int64", ()), (1.5, "float32", ()), (True, "bool", ()), ([1, 2], "int64", (2,)),
+    ([1, 2.5], "float32", (2,)),
+    ([True, False], "bool", (2,)), ([True, 2], "int64", (2,)), ([], "float32", (0,)),
+    ([[]], "float32", (1, 0)),
+    ([[1], [2]], "int64", (2, 1)), ((1, 2), "int64", (2,)), (range(3), "int64", (3,)),
+    (numpy.float32(1), "float32", ()),
     (numpy.ones(2), "float64", (2,)), (numpy.int16(1), "int16", ()), ([numpy.float32(1), 2], "float32", (2,)),
     ([numpy.ones(2), numpy.ones(2)], "float64", (2, 2)), (numpy.zeros((2, 0), "int32"), "int32", (2, 0)),
     (numpy.arange(6).reshape(2, 3).T, "int64", (3, 2)), (1 << 40, "int64", ()), (1j, "complex64", ()),
@@ -29,11 +32,13 @@ def test_tensor_of_tensors():
     assert fl.tensor(a, dtype=fl.int64).dtype is fl.int64
 
 
-@pytest.mark.parametrize("dtype", ["bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32",
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16",
+                                   "float32",
                                    "float64", "complex64", "complex128"])
 def test_every_dtype_is_stored(dtype):
     dtype = fl.types.dtype.by_name(dtype)
-    for made in (fl.zeros(2, 3, dtype=dtype), fl.ones(2, 3, dtype=dtype), fl.tensor([[1, 0, 1]] * 2, dtype=dtype),
+    for made in (fl.zeros(2, 3, dtype=dtype), fl.ones(2, 3, dtype=dtype),
+                 fl.tensor([[1, 0, 1]] * 2, dtype=dtype),
                  fl.full((2, 3), 1, dtype=dtype)):
         assert made.dtype is dtype and made.shape == (2, 3) and made.element_size() == dtype.itemsize
         assert made.clone().tolist() == made.tolist()
@@ -41,7 +46,8 @@ def test_every_dtype_is_stored(dtype):
 
 
 def test_bad_data():
-    for data, kind in (([[1], [2, 3]], ValueError), ("a", (TypeError, ValueError)), ([None], (TypeError, RuntimeError, ValueError))):
+    for data, kind in (([[1], [2, 3]], ValueError), ("a", (TypeError, ValueError)),
+                       ([None], (TypeError, RuntimeError, ValueError))):
         with pytest.raises(kind):
             fl.tensor(data)
 
@@ -68,13 +74,16 @@ def test_full_takes_the_dtype_of_its_value():
 def test_likes_keep_dtype_and_device():
     x = fl.tensor([[1, 2]], dtype=fl.int32)
     assert fl.zeros_like(x).dtype is fl.int32 and fl.ones_like(x).tolist() == [[1, 1]]
-    assert fl.full_like(x, 2.7).tolist() == [[2, 2]] and fl.empty_like(x, dtype=fl.float32).dtype is fl.float32
+    assert fl.full_like(x, 2.7).tolist() == [[2, 2]]
+    assert fl.empty_like(x, dtype=fl.float32).dtype is fl.float32
     meta = fl.zeros(2, 3, device="meta")
     assert meta.is_meta and fl.ones_like(meta).is_meta and meta.shape == (2, 3)
-    assert x.new_zeros(2).dtype is fl.int32 and x.new_tensor([1.5]).tolist() == [1] and x.new_full((1,), 7).tolist() == [7]
+    assert x.new_zeros(2).dtype is fl.int32 and x.new_tensor([1.5]).tolist() == [1]
+    assert x.new_full((1,), 7).tolist() == [7]
 
 
-@pytest.mark.parametrize("bounds", [(5,), (1, 5), (1, 5, 2), (5, 0, -2), (0,), (0, 1, 0.1), (1, 2.5, 0.5), (5.0,), (-1, 1, 0.3)])
+@pytest.mark.parametrize("bounds", [(5,), (1, 5), (1, 5, 2), (5, 0, -2), (0,), (0, 1, 0.1), (1, 2.5, 0.5),
+                                    (5.0,), (-1, 1, 0.3)])
 def test_arange(bounds):
     want = numpy.arange(*bounds)
     made = fl.arange(*bounds)
@@ -84,7 +93,8 @@ def test_arange(bounds):
 
 def test_arange_spellings_and_errors():
     assert fl.arange(end=3).tolist() == [0, 1, 2] and fl.arange(1, end=4, step=2).tolist() == [1, 3]
-    assert fl.arange(2.5, dtype=fl.int64).tolist() == [0, 1] and fl.arange(3, dtype=fl.float64).dtype is fl.float64
+    assert fl.arange(2.5, dtype=fl.int64).tolist() == [0, 1]
+    assert fl.arange(3, dtype=fl.float64).dtype is fl.float64
     with pytest.raises(RuntimeError, match="nonzero"):
         fl.arange(1, 5, 0)
     with pytest.raises(RuntimeError, match="step sign"):
@@ -93,8 +103,10 @@ def test_arange_spellings_and_errors():
 
 def test_linspace_and_eye():
     numpy.testing.assert_allclose(fl.linspace(3, -3, 7).numpy(), numpy.linspace(3, -3, 7))
-    assert fl.linspace(0, 1, 1).tolist() == [0.0] and fl.linspace(0, 10, 5, dtype=fl.int64).tolist() == [0, 2, 5, 7, 10]
-    assert fl.eye(2, 3).tolist() == [[1, 0, 0], [0, 1, 0]] and fl.eye(2, dtype=fl.bool).tolist() == [[True, False], [False, True]]
+    assert fl.linspace(0, 1, 1).tolist() == [0.0]
+    assert fl.linspace(0, 10, 5, dtype=fl.int64).tolist() == [0, 2, 5, 7, 10]
+    assert fl.eye(2, 3).tolist() == [[1, 0, 0], [0, 1, 0]]
+    assert fl.eye(2, dtype=fl.bool).tolist() == [[True, False], [False, True]]
 
 
 def test_from_numpy_shares_and_refuses():
@@ -103,7 +115,8 @@ def test_from_numpy_shares_and_refuses():
     shared[0, 0] = 42
     array[0, 1] = 43
     assert array[0, 0] == 42 and shared[0, 1].item() == 43
-    assert fl.from_numpy(array.T).stride() == (1, 3) and fl.from_numpy(array[:, ::2]).tolist() == array[:, ::2].tolist()
+    assert fl.from_numpy(array.T).stride() == (1, 3)
+    assert fl.from_numpy(array[:, ::2]).tolist() == array[:, ::2].tolist()
     with pytest.raises(ValueError, match="negative strides"):
         fl.from_numpy(array[::-1])
     with pytest.raises(TypeError):

@@ -15,10 +15,14 @@ def table():
 
 # ---------------------------------------------------------------------------------- conversion
 @pytest.mark.parametrize("spelling, dtype", [
-    (lambda x: x.to(fl.float64), "float64"), (lambda x: x.to("cpu", fl.int32), "int32"), (lambda x: x.to(dtype=fl.float16), "float16"),
-    (lambda x: x.to(fl.ones(1, dtype=fl.int8)), "int8"), (lambda x: x.double(), "float64"), (lambda x: x.half(), "float16"),
-    (lambda x: x.bfloat16(), "bfloat16"), (lambda x: x.long(), "int64"), (lambda x: x.int(), "int32"), (lambda x: x.short(), "int16"),
-    (lambda x: x.char(), "int8"), (lambda x: x.abs().byte(), "uint8"), (lambda x: x.bool(), "bool"), (lambda x: x.type(fl.float64), "float64"),
+    (lambda x: x.to(fl.float64), "float64"), (lambda x: x.to("cpu", fl.int32), "int32"),
+    (lambda x: x.to(dtype=fl.float16), "float16"),
+    (lambda x: x.to(fl.ones(1, dtype=fl.int8)), "int8"), (lambda x: x.double(), "float64"),
+    (lambda x: x.half(), "float16"),
+    (lambda x: x.bfloat16(), "bfloat16"), (lambda x: x.long(), "int64"), (lambda x: x.int(), "int32"),
+    (lambda x: x.short(), "int16"),
+    (lambda x: x.char(), "int8"), (lambda x: x.abs().byte(), "uint8"), (lambda x: x.bool(), "bool"),
+    (lambda x: x.type(fl.float64), "float64"),
     (lambda x: x.type_as(fl.ones(1, dtype=fl.int16)), "int16"),
 ])
 def test_casts(spelling, dtype):
@@ -27,21 +31,25 @@ def test_casts(spelling, dtype):
 
 def test_a_cast_to_the_same_dtype_is_the_tensor_itself():
     x = table()
-    assert x.to(fl.float32) is x and x.float() is x and x.cpu() is x and x.to("cpu") is x and x.to(fl.float32, copy=True) is not x
+    assert x.to(fl.float32) is x and x.float() is x and x.cpu() is x and x.to("cpu") is x
+    assert x.to(fl.float32, copy=True) is not x
 
 
 def test_casts_round_toward_zero_and_keep_gradients():
-    assert fl.tensor([1.9, -1.9]).long().tolist() == [1, -1] and fl.tensor([0.0, float("nan"), 2.0]).bool().tolist() == [False, True, True]
+    assert fl.tensor([1.9, -1.9]).long().tolist() == [1, -1]
+    assert fl.tensor([0.0, float("nan"), 2.0]).bool().tolist() == [False, True, True]
     x = table().requires_grad_(True)
     x.double().sum().backward()
     assert x.grad.dtype is fl.float32 and x.grad.tolist() == [[1.0] * 3] * 2
 
 
-@pytest.mark.parametrize("dtype", ["bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64"])
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float32",
+                                   "float64"])
 def test_numpy_and_back(dtype):
     array = numpy.array([[0, 1, 5], [2, 0, 3]], dtype)
     x = fl.from_numpy(array)
-    assert x.numpy().dtype == array.dtype and (x.numpy() == array).all() and x.numpy().ctypes.data == array.ctypes.data
+    assert x.numpy().dtype == array.dtype and (x.numpy() == array).all()
+    assert x.numpy().ctypes.data == array.ctypes.data
     assert x.tolist() == array.tolist() and numpy.asarray(x).dtype == array.dtype
     assert numpy.array(x, dtype="float64").tolist() == array.astype("float64").tolist()
     assert x.t().numpy().tolist() == array.T.tolist()
@@ -58,10 +66,13 @@ def test_numpy_refuses_what_it_cannot_share():
 
 
 def test_python_numbers():
-    assert fl.tensor(2.5).item() == 2.5 and float(fl.tensor([2.5])) == 2.5 and int(fl.tensor(7.9)) == 7 and bool(fl.tensor(0)) is False
-    assert [1, 2, 3][fl.tensor(1)] == 2 and type(fl.tensor(True).item()) is bool and type(fl.tensor(3).item()) is int
+    assert fl.tensor(2.5).item() == 2.5 and float(fl.tensor([2.5])) == 2.5
+    assert int(fl.tensor(7.9)) == 7 and bool(fl.tensor(0)) is False
+    assert [1, 2, 3][fl.tensor(1)] == 2 and type(fl.tensor(True).item()) is bool
+    assert type(fl.tensor(3).item()) is int
     assert fl.tensor(1.5, dtype=fl.float16).item() == 1.5 and fl.tensor(3, dtype=fl.bfloat16).item() == 3.0
-    for bad in (lambda: table().item(), lambda: bool(table()), lambda: bool(fl.zeros(0)), lambda: float(table())):
+    for bad in (lambda: table().item(), lambda: bool(table()), lambda: bool(fl.zeros(0)),
+                lambda: float(table())):
         with pytest.raises((RuntimeError, ValueError)):
             bad()
     with pytest.raises(TypeError):
@@ -71,11 +82,16 @@ def test_python_numbers():
 
 # ---------------------------------------------------------------------------------- in place
 @pytest.mark.parametrize("write, want", [
-    (lambda x: x.fill_(2), [2.0] * 3), (lambda x: x.zero_(), [0.0] * 3), (lambda x: x.add_(1), [2.0, -1.0, 4.0]),
-    (lambda x: x.add_(x, alpha=2), [3.0, -6.0, 9.0]), (lambda x: x.sub_(1), [0.0, -3.0, 2.0]), (lambda x: x.mul_(x), [1.0, 4.0, 9.0]),
-    (lambda x: x.div_(2), [0.5, -1.0, 1.5]), (lambda x: x.pow_(2), [1.0, 4.0, 9.0]), (lambda x: x.neg_(), [-1.0, 2.0, -3.0]),
-    (lambda x: x.abs_(), [1.0, 2.0, 3.0]), (lambda x: x.clamp_(0, 2), [1.0, 0.0, 2.0]), (lambda x: x.clamp_(max=0), [0.0, -2.0, 0.0]),
-    (lambda x: x.relu_(), [1.0, 0.0, 3.0]), (lambda x: x.copy_(fl.tensor([7, 8, 9])), [7.0, 8.0, 9.0]), (lambda x: x.copy_(fl.tensor(5)), [5.0] * 3),
+    (lambda x: x.fill_(2), [2.0] * 3), (lambda x: x.zero_(), [0.0] * 3),
+    (lambda x: x.add_(1), [2.0, -1.0, 4.0]),
+    (lambda x: x.add_(x, alpha=2), [3.0, -6.0, 9.0]), (lambda x: x.sub_(1), [0.0, -3.0, 2.0]),
+    (lambda x: x.mul_(x), [1.0, 4.0, 9.0]),
+    (lambda x: x.div_(2), [0.5, -1.0, 1.5]), (lambda x: x.pow_(2), [1.0, 4.0, 9.0]),
+    (lambda x: x.neg_(), [-1.0, 2.0, -3.0]),
+    (lambda x: x.abs_(), [1.0, 2.0, 3.0]), (lambda x: x.clamp_(0, 2), [1.0, 0.0, 2.0]),
+    (lambda x: x.clamp_(max=0), [0.0, -2.0, 0.0]),
+    (lambda x: x.relu_(), [1.0, 0.0, 3.0]), (lambda x: x.copy_(fl.tensor([7, 8, 9])), [7.0, 8.0, 9.0]),
+    (lambda x: x.copy_(fl.tensor(5)), [5.0] * 3),
     (lambda x: x.masked_fill_(x < 0, 9), [1.0, 9.0, 3.0]), (lambda x: x.floor_().add_(0.5), [1.5, -1.5, 3.5]),
 ])
 def test_in_place_forms(write, want):
@@ -103,7 +119,8 @@ def test_random_fills():
     assert 2 <= x.uniform_(2, 3).min().item() and x.max().item() < 3
     assert abs(x.normal_(5, 0.1).mean().item() - 5) < 0.05 and set(x.bernoulli_(0.5).tolist()) == {0.0, 1.0}
     assert set(x.random_(3).tolist()) == {0.0, 1.0, 2.0} and set(x.random_(5, 7).tolist()) == {5.0, 6.0}
-    assert not x.detach().requires_grad and fl.ones(2, requires_grad=True).detach().uniform_().requires_grad is False
+    assert not x.detach().requires_grad
+    assert fl.ones(2, requires_grad=True).detach().uniform_().requires_grad is False
 
 
 def test_masked_fill_keeps_the_dtype():
@@ -125,8 +142,10 @@ def test_max_and_min_in_their_three_forms():
     x = table()
     assert x.max().item() == 4.0 and x.min().item() == -6.0
     values, places = x.max(1)
-    assert values.tolist() == [3.0, 4.0] and places.tolist() == [2, 0] and x.max(dim=0).indices.tolist() == [1, 1, 0]
-    assert x.min(1, keepdim=True).values.shape == (2, 1) and fl.max(x, fl.zeros(1)).tolist() == x.clamp(min=0).tolist()
+    assert values.tolist() == [3.0, 4.0] and places.tolist() == [2, 0]
+    assert x.max(dim=0).indices.tolist() == [1, 1, 0]
+    assert x.min(1, keepdim=True).values.shape == (2, 1)
+    assert fl.max(x, fl.zeros(1)).tolist() == x.clamp(min=0).tolist()
     nan = fl.tensor([1.0, float("nan"), 3.0])
     assert nan.max().isnan() and nan.argmax().item() == 1 and nan.max(0).indices.item() == 1
     x.requires_grad_(True)
@@ -136,8 +155,10 @@ def test_max_and_min_in_their_three_forms():
 
 def test_places_of_extremes():
     x = fl.tensor([[3, 1, 3], [0, 0, 2]])
-    assert x.argmax().item() == 0 and x.argmin().item() == 3 and x.argmax(0).tolist() == [0, 0, 0]      # the first of equals
-    assert x.argmax(1, keepdim=True).shape == (2, 1) and x.argmin(-1).tolist() == [1, 0] and fl.tensor(3).argmax().item() == 0
+    assert x.argmax().item() == 0 and x.argmin().item() == 3
+    assert x.argmax(0).tolist() == [0, 0, 0]      # the first of equals
+    assert x.argmax(1, keepdim=True).shape == (2, 1) and x.argmin(-1).tolist() == [1, 0]
+    assert fl.tensor(3).argmax().item() == 0
     with pytest.raises(IndexError):
         fl.zeros(0).argmax()
     with pytest.raises(IndexError):
@@ -147,9 +168,12 @@ def test_places_of_extremes():
 # ---------------------------------------------------------------------------------- shape
 def test_shape_attributes():
     x = fl.zeros(2, 3, 4)
-    assert x.shape == (2, 3, 4) == x.size() and x.size(-1) == 4 and x.ndim == x.dim() == 3 and x.numel() == x.nelement() == 24
-    assert x.shape.numel() == 24 and type(x.shape[1:]) is fl.Size and repr(x.shape) == "flambeau.Size([2, 3, 4])"
-    assert x.stride() == (12, 4, 1) and x.stride(0) == 12 and x.element_size() == 4 and x.nbytes == 96 and x[1].storage_offset() == 12
+    assert x.shape == (2, 3, 4) == x.size() and x.size(-1) == 4 and x.ndim == x.dim() == 3
+    assert x.numel() == x.nelement() == 24
+    assert x.shape.numel() == 24 and type(x.shape[1:]) is fl.Size
+    assert repr(x.shape) == "flambeau.Size([2, 3, 4])"
+    assert x.stride() == (12, 4, 1) and x.stride(0) == 12 and x.element_size() == 4
+    assert x.nbytes == 96 and x[1].storage_offset() == 12
     with pytest.raises(IndexError):
         x.size(3)
 

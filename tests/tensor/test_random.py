@@ -9,8 +9,10 @@ import flambeau as fl
 
 DRAWS = {
     "rand": lambda g: fl.rand(300, 401, generator=g), "randn": lambda g: fl.randn(300, 401, generator=g),
-    "randn64": lambda g: fl.randn(120_300, dtype=fl.float64, generator=g), "half": lambda g: fl.rand(120_300, dtype=fl.float16, generator=g),
-    "randint": lambda g: fl.randint(-5, 1000, (300, 401), generator=g), "randperm": lambda g: fl.randperm(50_000, generator=g),
+    "randn64": lambda g: fl.randn(120_300, dtype=fl.float64, generator=g),
+    "half": lambda g: fl.rand(120_300, dtype=fl.float16, generator=g),
+    "randint": lambda g: fl.randint(-5, 1000, (300, 401), generator=g),
+    "randperm": lambda g: fl.randperm(50_000, generator=g),
     "bernoulli": lambda g: fl.bernoulli(fl.full((300, 401), 0.3), generator=g),
     "uniform_": lambda g: fl.empty(300, 401).uniform_(2, 3, generator=g),
     "normal_": lambda g: fl.empty(300, 401).normal_(1, 2, generator=g),

@@ -6,17 +6,22 @@ import pytest
 import flambeau as fl
 
 VIEWS = {
-    "view": lambda x: x.view(4, 3), "reshape": lambda x: x.reshape(2, 6), "t": lambda x: x.t(), "T": lambda x: x.T,
+    "view": lambda x: x.view(4, 3), "reshape": lambda x: x.reshape(2, 6), "t": lambda x: x.t(),
+    "T": lambda x: x.T,
     "mT": lambda x: x.mT, "permute": lambda x: x.permute(1, 0), "transpose": lambda x: x.transpose(0, 1),
-    "expand": lambda x: x.expand(2, 3, 4), "unsqueeze": lambda x: x.unsqueeze(1), "squeeze": lambda x: x[:1].squeeze(),
+    "expand": lambda x: x.expand(2, 3, 4), "unsqueeze": lambda x: x.unsqueeze(1),
+    "squeeze": lambda x: x[:1].squeeze(),
     "flatten": lambda x: x.flatten(), "narrow": lambda x: x.narrow(1, 1, 2), "row": lambda x: x[1],
     "slice": lambda x: x[::2, 1:], "none": lambda x: x[:, None], "ellipsis": lambda x: x[..., 0],
-    "unbind": lambda x: x.unbind(1)[2], "unflatten": lambda x: x.unflatten(1, (2, 2)), "detach": lambda x: x.detach(),
+    "unbind": lambda x: x.unbind(1)[2], "unflatten": lambda x: x.unflatten(1, (2, 2)),
+    "detach": lambda x: x.detach(),
     "data": lambda x: x.data, "as_strided": lambda x: x.as_strided((2, 2), (1, 3), 1),
 }
 COPIES = {
-    "clone": lambda x: x.clone(), "contiguous": lambda x: x.t().contiguous(), "reshape": lambda x: x.t().reshape(12),
-    "list": lambda x: x[[0, 2]], "mask": lambda x: x[x > 3], "cast": lambda x: x.double(), "op": lambda x: x + 0,
+    "clone": lambda x: x.clone(), "contiguous": lambda x: x.t().contiguous(),
+    "reshape": lambda x: x.t().reshape(12),
+    "list": lambda x: x[[0, 2]], "mask": lambda x: x[x > 3], "cast": lambda x: x.double(),
+    "op": lambda x: x + 0,
 }
 
 
@@ -49,7 +54,8 @@ def test_a_copy_does_not(name):
 @pytest.mark.parametrize("name", VIEWS)
 def test_strides_are_numpys(name):
     x = table()
-    numpy_views = {"view": lambda a: a.reshape(4, 3), "t": lambda a: a.T, "expand": lambda a: numpy.broadcast_to(a, (2, 3, 4)),
+    numpy_views = {"view": lambda a: a.reshape(4, 3), "t": lambda a: a.T,
+                   "expand": lambda a: numpy.broadcast_to(a, (2, 3, 4)),
                    "slice": lambda a: a[::2, 1:], "row": lambda a: a[1], "ellipsis": lambda a: a[..., 0]}
     if name in numpy_views:
         want = numpy_views[name](x.numpy())
