@@ -1,4 +1,4 @@
-"""When the disk, another process or the power does its worst: a clear error or a silent rebuild, nothing lost.
+"""When the disk, another process or the power does its worst: a clear error or a silent rebuild.
 
 Each case runs programs in processes of their own, with a kernel cache in a temporary folder.
 """
@@ -237,8 +237,8 @@ def test_a_full_disk_while_saving(tmp_path, room):
     done = subprocess.run([*command(SAVE), str(room)], env=environment(tmp_path / "cache"),
                           capture_output=True, text=True,
                           timeout=SECONDS, cwd=tmp_path)
-    assert done.returncode == 1 and "OSError" in done.stderr and "model.fl" in done.stderr.splitlines()[-1],
-    done.stderr
+    assert done.returncode == 1 and "OSError" in done.stderr, done.stderr
+    assert "model.fl" in done.stderr.splitlines()[-1], done.stderr
     assert (tmp_path / "model.fl").read_bytes() == before
     assert {path.name for path in tmp_path.iterdir()} <= {"model.fl", "cache"}
     assert fl.load(tmp_path / "model.fl")["step"] == 1

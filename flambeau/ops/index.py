@@ -15,7 +15,7 @@ numpy = LazyModule("numpy")
 
 
 def check_index(name, index, size):
-    """An index tensor of int32 or int64 whose values are in [-size, size); negative ones are counted from the end."""
+    """An index tensor of int32 or int64 with values in [-size, size); negative ones count from the end."""
     if getattr(type(index), "is_traced", False):
         return index
     if index.dtype not in (int32, int64):
@@ -52,7 +52,7 @@ class AlongAxis(Indexed):
         return values
 
     def eager(self, values):
-        """Plans stand under keys that no call has: the native path would find them without the check of the index."""
+        """Plans stand under keys that no call has: the native path would use them without checking the index."""
         operands, attrs = self.split(values)
         key = _core.signature_of(tuple(values.values()), self.native.operand_mask, ("checked",))
         plan = None if key is None else self.native.plans.get(key)
@@ -95,7 +95,8 @@ class IndexSelect(AlongAxis):
 
     def verify(self, values):
         if values["index"].ndim > 1:
-            fail("index_select", "the index has one axis", show_shape(values["index"].shape), "(count,)", kind=IndexError)
+            fail("index_select", "the index has one axis", show_shape(values["index"].shape), "(count,)",
+                 kind=IndexError)
         return values
 
     def infer_shape(x, index, *, dim):
@@ -103,7 +104,8 @@ class IndexSelect(AlongAxis):
 
     def lower(planner, inputs, outputs, *, dim):
         x, index = (planner.dense(i) for i in inputs)
-        launch(planner, planner.templates.gather_rows(x.dtype, index.dtype), [x, index, outputs[0]], x, outputs[0].shape[dim], dim)
+        launch(planner, planner.templates.gather_rows(x.dtype, index.dtype), [x, index, outputs[0]], x,
+               outputs[0].shape[dim], dim)
 
     def reference(input, index, dim):
         return numpy.take(input, index, axis=dim)
@@ -130,7 +132,8 @@ class IndexSum(AlongAxis):
     def lower(planner, inputs, outputs, *, dim, size):
         source, index = (planner.dense(i) for i in inputs)
         planner.fill(outputs[0], 0)
-        launch(planner, planner.templates.scatter_add_rows(source.dtype, index.dtype), [outputs[0], index, source], outputs[0],
+        launch(planner, planner.templates.scatter_add_rows(source.dtype, index.dtype),
+               [outputs[0], index, source], outputs[0],
                source.shape[dim], dim)
 
     def derivative(grad, x, index, *, dim, size):
@@ -147,12 +150,14 @@ class Gather(AlongAxis):
     def verify(self, values):
         x, index, dim = values["input"], values["index"], values["dim"]
         if x.ndim != index.ndim:
-            fail("gather", "input and index differ in rank", f"{show_shape(x.shape)}, index {show_shape(index.shape)}",
+            fail("gather", "input and index differ in rank",
+                 f"{show_shape(x.shape)}, index {show_shape(index.shape)}",
                  "as many axes in both", kind=ShapeError)
         for axis, (own, asked) in enumerate(zip(x.shape, index.shape)):
             if axis != dim and isinstance(own, int) and isinstance(asked, int) and own != asked:
                 if asked > own:
-                    fail("gather", f"the index is larger than the input along axis {axis}", show_shape(index.shape),
+                    fail("gather", f"the index is larger than the input along axis {axis}",
+                         show_shape(index.shape),
                          f"at most {show_shape(x.shape)} apart from dim {dim}", kind=ShapeError)
                 from flambeau.ops.view import narrow
                 values["input"] = narrow(values["input"], axis, 0, asked)
@@ -163,7 +168,8 @@ class Gather(AlongAxis):
 
     def lower(planner, inputs, outputs, *, dim):
         x, index = (planner.dense(i) for i in inputs)
-        launch(planner, planner.templates.gather_elements(x.dtype, index.dtype), [x, index, outputs[0]], x, index.shape[dim] if index.shape else 1, dim)
+        launch(planner, planner.templates.gather_elements(x.dtype, index.dtype), [x, index, outputs[0]], x,
+               index.shape[dim] if index.shape else 1, dim)
 
     def reference(input, index, dim):
         return numpy.take_along_axis(input, index, axis=dim)
@@ -190,7 +196,8 @@ class GatherSum(AlongAxis):
     def lower(planner, inputs, outputs, *, dim, size):
         source, index = (planner.dense(i) for i in inputs)
         planner.fill(outputs[0], 0)
-        launch(planner, planner.templates.scatter_add_elements(source.dtype, index.dtype), [outputs[0], index, source], outputs[0],
+        launch(planner, planner.templates.scatter_add_elements(source.dtype, index.dtype),
+               [outputs[0], index, source], outputs[0],
                source.shape[dim], dim)
 
     def derivative(grad, x, index, *, dim, size):

@@ -38,7 +38,8 @@ class Cat(Op):
         dim = normalize_axis(values["dim"], first.ndim, "cat")
         for t in kept:
             if t.ndim != first.ndim or any(a != b and isinstance(a, int) and isinstance(b, int)
-                                            for i, (a, b) in enumerate(zip(t.shape, first.shape)) if i != dim):
+                                            for i, (a,
+                                                    b) in enumerate(zip(t.shape, first.shape)) if i != dim):
                 fail("cat", f"sizes of tensors must match except in dimension {dim}", show_shape(t.shape),
                      show_shape(first.shape), kind=ShapeError)
         return {"tensors": kept, "dim": dim}
@@ -63,7 +64,8 @@ class Cat(Op):
             at += t.shape[dim]
         out._reset_version()
         if _core.grad_mode() and any(t.requires_grad for t in tensors) and dtype.kind in "fc":
-            rule = _core.BackwardRule(0, (1 << len(tensors)) - 1 if len(tensors) < 63 else -1, False, [], [], None)
+            rule = _core.BackwardRule(0, (1 << len(tensors)) - 1 if len(tensors) < 63 else -1, False, [], [],
+                                      None)
             _core.record(self.native, rule, tensors, (out,), {"dim": dim}, False)
         return out
 
@@ -89,7 +91,8 @@ def stack(tensors, dim=0):
         fail("stack", "expected a non-empty list of tensors", kind=RuntimeError)
     for t in tensors:
         if tuple(t.shape) != tuple(tensors[0].shape):
-            fail("stack", "each tensor must have the same size", show_shape(t.shape), show_shape(tensors[0].shape),
+            fail("stack", "each tensor must have the same size", show_shape(t.shape),
+                 show_shape(tensors[0].shape),
                  kind=ShapeError)
     dim = normalize_axis(dim, tensors[0].ndim + 1, "stack")
     return cat(tuple(unsqueeze(t, dim) for t in tensors), dim)       # noqa: F821

@@ -249,15 +249,27 @@ class Random(Template):
 
 
 class Opaque(Op):
-    """A host function on NumPy arrays: no fusion. States `infer` and `host(*arrays, **attributes)`."""
+    """A host function on NumPy arrays: no fusion. States `infer` and `host(*arrays, **attributes)`.
+
+    A `derivative` in ops names all operands that the call may have; those are saved, and `out` if it is named.
+    """
 
     kind = "opaque"
     host = None
-    differentiable = False
     derivative_in_python = True
+    remembered = False
 
     def eager(self, values):
-        return plans.run_host(self, values)
+        from flambeau.ops.host import run_host
+        return run_host(self, values)
+
+    @property
+    def lower(self):
+        """What a graph's planner calls: a step that runs the host function."""
+        from functools import partial
+
+        from flambeau.ops.host import lower
+        return partial(lower, self)
 
 
 class Composite(Op):

@@ -42,7 +42,8 @@ class Mm(Contraction):
         return [rng.uniform(-1, 1, (5, 7)), rng.uniform(-1, 1, (7, 3))]
 
     def infer_shape(x, y):
-        return parse_axes(Mm.axes).output_shape(x, y, op="matmul", unify=unify if current() is not None else None)
+        return parse_axes(Mm.axes).output_shape(x, y, op="matmul",
+                                                unify=unify if current() is not None else None)
 
     def reference(input, other):
         return numpy.matmul(input, other)
@@ -69,10 +70,12 @@ class Matmul(Composite):
     def prepare(self, values):
         x, y = values["input"], values["other"]
         if not hasattr(y, "dtype") or not hasattr(x, "dtype"):
-            fail("matmul", "both operands must be tensors", [type(x).__name__, type(y).__name__], kind=TypeError)
+            fail("matmul", "both operands must be tensors", [type(x).__name__, type(y).__name__],
+                 kind=TypeError)
         same_dtype("matmul", x, y)
         if x.ndim == 0 or y.ndim == 0:
-            fail("matmul", "both operands need at least one axis", f"{show_shape(x.shape)} @ {show_shape(y.shape)}",
+            fail("matmul", "both operands need at least one axis",
+                 f"{show_shape(x.shape)} @ {show_shape(y.shape)}",
                  "vectors, matrices or batches", hint="use * for a number", kind=ShapeError)
         inner, other = x.shape[-1], y.shape[-2 if y.ndim > 1 else 0]
         if isinstance(inner, int) and isinstance(other, int) and inner != other:
@@ -139,7 +142,8 @@ class LinearRows(Contraction):
         return out if bias is None else out + bias
 
     def lower(planner, inputs, outputs, **attrs):
-        planner.templates.product(planner, inputs[0], inputs[1], inputs[2] if len(inputs) > 2 else None, outputs[0],
+        planner.templates.product(planner, inputs[0], inputs[1], inputs[2] if len(inputs) > 2 else None,
+                                  outputs[0],
                       transposed=True)
 
     def derivative(grad, x, w, b=None):
@@ -155,7 +159,8 @@ def linear(input, weight, bias=None):
         out = matmul(input, weight)         # noqa: F821
         return out if bias is None else out + bias
     if input.shape[-1] != weight.shape[-1] and isinstance(input.shape[-1], int):
-        fail("linear", "inner sizes differ", f"{show_shape(input.shape)} with weight {show_shape(weight.shape)}",
+        fail("linear", "inner sizes differ",
+             f"{show_shape(input.shape)} with weight {show_shape(weight.shape)}",
              f"an input whose last axis has size {weight.shape[-1]}", hint="check in_features of the layer",
              kind=ShapeError)
     if input.ndim == 2:
@@ -170,7 +175,8 @@ def linear(input, weight, bias=None):
 def bmm(input, mat2):
     """Batches of matrices: (b, m, k) @ (b, k, n)."""
     if input.ndim != 3 or mat2.ndim != 3:
-        fail("bmm", "batches of matrices have three axes", f"{show_shape(input.shape)}, {show_shape(mat2.shape)}",
+        fail("bmm", "batches of matrices have three axes",
+             f"{show_shape(input.shape)}, {show_shape(mat2.shape)}",
              "(b, m, k) and (b, k, n)", kind=ShapeError)
     same_dtype("bmm", input, mat2)
     return mm(input, mat2)          # noqa: F821

@@ -165,7 +165,7 @@ def remember(operation, args, kwargs, values):
 def make_plan(operation, values, operands, attrs):
     described = []
     for i, o in enumerate(operands):
-        described.append(operand_of(i, o) if isinstance(o, Tensor) else Operand(_number_dtype(o), (), None, True))
+        described.append(operand_of(i, o) if isinstance(o, Tensor) else Operand(_number_dtype(o, operands), (), None, True))
     tracer = trace.Tracer(operation.name)
     stand_ins = iter([tracer.input(d.dtype, d.shape) for d in described])
     traced = _replace_operands(operation, values, stand_ins)
@@ -183,9 +183,20 @@ def make_plan(operation, values, operands, attrs):
     return compiler().plan(signature, graph)
 
 
-def _number_dtype(number):
-    """Number operands lose nothing: as 0-d operands they do not widen the result."""
-    return dtypes.float64 if isinstance(number, float) else dtypes.scalar_dtype(number)
+def _number_dtype(number, operands):
+    """The dtype of a number operand: wide, as a 0-d operand does not widen a result that has axes.
+
+    Beside 0-d tensors it takes their dtype, so that it stays as weak as a number.
+    """
+    if not isinstance(number, float):
+        return dtypes.scalar_dtype(number)
+    floating = [o.dtype for o in operands if isinstance(o, Tensor) and o.dtype.kind == "f"]
+    if floating and all(o.ndim == 0 for o in operands if isinstance(o, Tensor)):
+        result = floating[0]
+        for d in floating[1:]:
+            result = dtypes.promote(result, d)
+        return dtypes.float32 if result.itemsize == 2 else result
+    return dtypes.float64
 
 
 def _replace_operands(operation, values, stand_ins):
@@ -455,6 +466,8 @@ def _needed_symbols(graph):
 def derivative(node, grad):
     """The gradients of a node's inputs, op by op (so that they are on the tape under create_graph)."""
     operation = node.operation.python
+    if getattr(operation, "wants_node", False):
+        return operation.derivative_at(node, grad, **node.attributes)
     if node.rule_.graph is None:
         names = operation.derivative_roles[2]
         inputs, args = node.inputs(), [grad]

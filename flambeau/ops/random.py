@@ -74,7 +74,8 @@ class NormalElement(FromCounter):
 
         def unit(word, offset):
             scaled = b.cast(b.cast(word, int64), inner)
-            return b.fma(scaled, b.const(2.0 ** -32, inner, counter.lanes), b.const(offset, inner, counter.lanes))
+            return b.fma(scaled, b.const(2.0 ** -32, inner, counter.lanes),
+                         b.const(offset, inner, counter.lanes))
 
         radius = b.sqrt(b.mul(b.const(-2.0, inner, counter.lanes), b.call("log", unit(high, 2.0 ** -33))))
         angle = b.mul(unit(low, 0.0), b.const(6.283185307179586, inner, counter.lanes))
@@ -89,7 +90,8 @@ class IntegerElement(FromCounter):
 
     def scalar(b, counter, key, low=0, high=1, dtype=None):
         bits = b.cast(b.shr(random_bits(b, counter, key), b.const(1, uint64, counter.lanes)), int64)
-        return b.add(b.irem(bits, b.const(high - low, int64, counter.lanes)), b.const(low, int64, counter.lanes))
+        return b.add(b.irem(bits, b.const(high - low, int64, counter.lanes)),
+                     b.const(low, int64, counter.lanes))
 
 
 def counters(x):

@@ -1,8 +1,8 @@
 """Windows on memory given by strides: `as_strided`, and what the tape needs to follow writes through views.
 
 The ops here depend on how their operands lie in memory, so no graph holds them and the registry does not know
-them; they are only recorded. A window is given by sizes, strides and an offset (elements) from the first element
-of a tensor whose strides are `layout`.
+them; they are only recorded. A window is given by sizes, strides and an offset (elements) from the first
+element of a tensor whose strides are `layout`.
 """
 
 from flambeau.base.errors import ArgumentError, ShapeError, fail

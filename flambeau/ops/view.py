@@ -96,7 +96,8 @@ class Expand(Window):
             own = x.shape[i - lead] if i >= lead else None
             if isinstance(s, int) and s == -1:
                 if own is None:
-                    fail("expand", "-1 stands for the size of an axis that is not there", size, kind=ShapeError)
+                    fail("expand", "-1 stands for the size of an axis that is not there", size,
+                         kind=ShapeError)
                 s = own
             if own is not None and own != 1 and own != s:
                 s = _same_size(own, s, x, size)
@@ -169,7 +170,7 @@ class Squeeze(Window):
 
 @op
 class Slice(Window):
-    """Basic indexing: `index` is a tuple of ints, slices as (start, stop, step), None for a new axis; no Ellipsis."""
+    """Basic indexing: `index` is a tuple of ints, ("slice", start, stop, step), None for a new axis."""
 
     name = "slice_"
     signature = "input, index"
@@ -238,7 +239,8 @@ def narrow(input, dim, start, length):
     size = input.shape[dim]
     start = start + size if start < 0 else start
     if start < 0 or length < 0 or start + length > size:
-        fail("narrow", "the part does not lie inside the axis", f"start {start}, length {length}", f"within {size}",
+        fail("narrow", "the part does not lie inside the axis", f"start {start}, length {length}",
+             f"within {size}",
              kind=ShapeError)
     whole = tuple(("slice", 0, s, 1) for s in input.shape[:dim])
     return slice_(input, (*whole, ("slice", start, start + length, 1)))
@@ -249,7 +251,8 @@ def view(input, *shape):
     if len(shape) == 1 and not isinstance(shape[0], int):
         shape = tuple(shape[0])
     shape = infer_reshape(tuple(input.shape), tuple(shape), op="view", unify=_unify())
-    if not getattr(type(input), "is_traced", False) and view_strides(tuple(input.shape), input.stride(), shape) is None:
+    if not getattr(type(input), "is_traced", False) and view_strides(tuple(input.shape), input.stride(),
+                                                                     shape) is None:
         fail("view", "no view of these strides has that shape", (tuple(input.shape), input.stride()), shape,
              hint="use reshape(), which copies where it must", kind=ShapeError)
     return reshape(input, shape)

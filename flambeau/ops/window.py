@@ -1,4 +1,4 @@
-"""Convolution and pooling: contractions and reductions over sliding windows. Layout is (batch, channels, height, width)."""
+"""Convolution and pooling, over sliding windows. Layout is (batch, channels, height, width)."""
 
 from flambeau.base.errors import ShapeError, fail
 from flambeau.base.lazy import LazyModule
@@ -35,11 +35,13 @@ class Convolution(Convolving):
     operands = ("input", "weight", "bias")
 
     def infer_shape(x, w, bias=None, *, kernel_size, stride, padding, dilation, groups, **attrs):
-        return (x[0], w[0], *(out_size(x[2 + i], kernel_size[i], stride[i], padding[i], dilation[i]) for i in (0, 1)))
+        return (x[0], w[0], *(out_size(x[2 + i], kernel_size[i], stride[i], padding[i],
+                                       dilation[i]) for i in (0, 1)))
 
     def lower(planner, inputs, outputs, *, kernel_size, stride, padding, dilation, groups, **attrs):
         x = inputs[0]
-        spec = planner.templates.Convolution(kernel_size, stride, padding, dilation, groups, len(inputs) > 2, x.dtype)
+        spec = planner.templates.Convolution(kernel_size, stride, padding, dilation, groups, len(inputs) > 2,
+                                             x.dtype)
         planner.templates.convolution(planner, "forward", inputs, outputs[0], spec, x.shape, outputs[0].shape)
 
     def derivative(grad, x, w, b=None, *, kernel_size, stride, padding, dilation, groups):
@@ -54,7 +56,8 @@ class Convolution(Convolving):
 
     cases = [{"kernel_size": (3, 3)}, {"kernel_size": (3, 3), "stride": (2, 1), "padding": (1, 2)}]
 
-    def reference(input, weight, bias=None, kernel_size=None, stride=(1, 1), padding=(0, 0), dilation=(1, 1), groups=1):
+    def reference(input, weight, bias=None, kernel_size=None, stride=(1, 1), padding=(0, 0), dilation=(1, 1),
+                  groups=1):
         columns = unfold(input, kernel_size, stride, padding, dilation)         # n, c, r, s, oh, ow
         n, c, r, s, oh, ow = columns.shape
         columns = columns.reshape(n, groups, c // groups, r, s, oh, ow)
@@ -72,7 +75,8 @@ def unfold(image, kernel, stride, padding, dilation):
     for r in range(kernel[0]):
         for s in range(kernel[1]):
             top, left = r * dilation[0], s * dilation[1]
-            columns[:, :, r, s] = padded[:, :, top:top + oh * stride[0]:stride[0], left:left + ow * stride[1]:stride[1]]
+            columns[:, :, r, s] = padded[:, :, top:top + oh * stride[0]:stride[0],
+                                         left:left + ow * stride[1]:stride[1]]
     return columns
 
 
@@ -88,8 +92,10 @@ class ConvolutionInputGradient(Convolving):
 
     def lower(planner, inputs, outputs, *, size, kernel_size, stride, padding, dilation, groups):
         grad = inputs[0]
-        spec = planner.templates.Convolution(kernel_size, stride, padding, dilation, groups, False, grad.dtype)
-        planner.templates.convolution(planner, "backward_data", inputs, outputs[0], spec, outputs[0].shape, grad.shape)
+        spec = planner.templates.Convolution(kernel_size, stride, padding, dilation, groups, False,
+                                             grad.dtype)
+        planner.templates.convolution(planner, "backward_data", inputs, outputs[0], spec, outputs[0].shape,
+                                      grad.shape)
 
     def derivative(g, grad, w, *, size, kernel_size, stride, padding, dilation, groups):
         window = (kernel_size, stride, padding, dilation, groups)
@@ -109,8 +115,10 @@ class ConvolutionWeightGradient(Convolving):
 
     def lower(planner, inputs, outputs, *, kernel_size, stride, padding, dilation, groups):
         x, grad = inputs
-        spec = planner.templates.Convolution(kernel_size, stride, padding, dilation, groups, False, grad.dtype)
-        planner.templates.convolution(planner, "backward_weight", inputs, outputs[0], spec, x.shape, grad.shape)
+        spec = planner.templates.Convolution(kernel_size, stride, padding, dilation, groups, False,
+                                             grad.dtype)
+        planner.templates.convolution(planner, "backward_weight", inputs, outputs[0], spec, x.shape,
+                                      grad.shape)
 
     def derivative(g, x, grad, *, kernel_size, stride, padding, dilation, groups):
         window = (kernel_size, stride, padding, dilation, groups)
@@ -124,18 +132,21 @@ def pair(value):
 
 
 def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
-    """2-d convolution: (n, c, h, w), (k, c / groups, r, s), (k) -> (n, k, h', w'); numbers as ints or pairs."""
+    """2-d convolution: (n, c, h, w), (k, c / groups, r, s), (k) -> (n, k, h', w'); ints stand for pairs."""
     stride, padding, dilation = pair(stride), pair(padding), pair(dilation)
     same_dtype("conv2d", input, weight, bias)
     if input.ndim != 4 or weight.ndim != 4:
-        fail("conv2d", "input and weight have four axes", f"{show_shape(input.shape)}, {show_shape(weight.shape)}",
+        fail("conv2d", "input and weight have four axes",
+             f"{show_shape(input.shape)}, {show_shape(weight.shape)}",
              "(batch, channels, height, width) and (out, in / groups, rows, columns)", kind=ShapeError)
     if input.shape[1] != weight.shape[1] * groups:
         fail("conv2d", "the number of channels differs", f"input {show_shape(input.shape)} with weight "
-             f"{show_shape(weight.shape)} and groups={groups}", f"an input of {weight.shape[1] * groups} channels",
+             f"{show_shape(weight.shape)} and groups={groups}",
+             f"an input of {weight.shape[1] * groups} channels",
              kind=ShapeError)
     if weight.shape[0] % groups:
-        fail("conv2d", "the outputs do not divide into groups", weight.shape[0], f"a multiple of {groups}", kind=ShapeError)
+        fail("conv2d", "the outputs do not divide into groups", weight.shape[0], f"a multiple of {groups}",
+             kind=ShapeError)
     kernel = tuple(weight.shape[2:])
     for i, name in ((0, "height"), (1, "width")):
         if input.shape[2 + i] + 2 * padding[i] < dilation[i] * (kernel[i] - 1) + 1:
@@ -151,7 +162,8 @@ POOL = "kernel_size, stride, padding=(0, 0), dilation=(1, 1), ceil_mode=False"
 
 def pool_params(x, out):
     """The sizes that the pooling templates take."""
-    return {"planes": x.shape[0] * x.shape[1], "H": x.shape[2], "W": x.shape[3], "OH": out.shape[2], "OW": out.shape[3]}
+    return {"planes": x.shape[0] * x.shape[1], "H": x.shape[2], "W": x.shape[3], "OH": out.shape[2],
+            "OW": out.shape[3]}
 
 
 @op
@@ -162,13 +174,15 @@ class MaxPool2dWithIndices(Window):
     outputs = ("values", "indices")
     dtypes = FLOATING
     tolerance = ulps(0)
-    cases = [{"kernel_size": (2, 2), "stride": (2, 2)}, {"kernel_size": (3, 2), "stride": (2, 1), "padding": (1, 1)}]
+    cases = [{"kernel_size": (2, 2), "stride": (2, 2)},
+             {"kernel_size": (3, 2), "stride": (2, 1), "padding": (1, 1)}]
 
     def samples(rng, shape):
         return [rng.uniform(-1, 1, (2, 3, 7, 6))]
 
     def infer_shape(x, *, kernel_size, stride, padding, dilation, ceil_mode):
-        shape = (x[0], x[1], *(pool_size(x[2 + i], kernel_size[i], stride[i], padding[i], dilation[i], ceil_mode)
+        shape = (x[0], x[1], *(pool_size(x[2 + i], kernel_size[i], stride[i], padding[i], dilation[i],
+                                         ceil_mode)
                                for i in (0, 1)))
         return shape, shape
 
@@ -241,12 +255,16 @@ def max_pool2d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode
     kernel_size, padding, dilation = pair(kernel_size), pair(padding), pair(dilation)
     stride = pair(stride) if stride else kernel_size
     if input.ndim != 4:
-        fail("max_pool2d", "the input has four axes", show_shape(input.shape), "(batch, channels, height, width)",
+        fail("max_pool2d", "the input has four axes", show_shape(input.shape),
+             "(batch, channels, height, width)",
              kind=ShapeError)
     for p, k in zip(padding, kernel_size):
         if 2 * p > k:
-            fail("max_pool2d", "padding is more than half of the kernel", padding, f"at most {kernel_size} / 2")
-    sizes = [pool_size(input.shape[2 + i], kernel_size[i], stride[i], padding[i], dilation[i], ceil_mode) for i in (0, 1)]
+            fail("max_pool2d", "padding is more than half of the kernel", padding,
+                 f"at most {kernel_size} / 2")
+    sizes = [pool_size(input.shape[2 + i], kernel_size[i], stride[i], padding[i], dilation[i],
+                       ceil_mode) for i in (0, 1)]
     if any(isinstance(s, int) and s < 1 for s in sizes):
-        fail("max_pool2d", "the output would be empty", show_shape(input.shape), f"an input of at least {kernel_size}")
+        fail("max_pool2d", "the output would be empty", show_shape(input.shape),
+             f"an input of at least {kernel_size}")
     return max_pool2d_with_indices(input, kernel_size, stride, padding, dilation, bool(ceil_mode))[0]      # noqa: F821

@@ -1,7 +1,7 @@
 """Writes into existing memory, with the tape's rules: `out=`, in-place forms, assignment to an index.
 
-A recorded write through a view changes the history of the view's base too: from then on the base is "what it was,
-with `result` in the view's window" (see strided.py), and every view of it is a window on that.
+A recorded write through a view changes the history of the view's base too: from then on the base is "what it
+was, with `result` in the view's window" (see strided.py), and every view of it is a window on that.
 """
 
 from flambeau.base.errors import fail
@@ -15,9 +15,8 @@ from flambeau.types.dtype import bool_, category
 def write(target, source):
     """Copy `source` (broadcast, cast) into target's memory; nothing is recorded."""
     if 0 in target.stride() and strided.overlaps(tuple(target.shape), target.stride()):
-        fail("write",
-             "unsupported operation: more than one element of the written-to tensor refers to a single memory "
-             "location", (tuple(target.shape), target.stride()), hint="clone() the tensor first")
+        fail("write", "unsupported operation: more than one element of the written-to tensor refers to a single "
+             "memory location", (tuple(target.shape), target.stride()), hint="clone() the tensor first")
     if target.dtype.kind == "c":
         return _write_complex(target, source)
     if not isinstance(source, Tensor):

@@ -302,6 +302,8 @@ def run_into(PointwisePlan plan, args, Tensor out):
     for i in range(plan.n_inputs):
         items[i] = <PyObject*>args[i]
     outs[0] = <PyObject*>out
+    if out.code != plan.out_codes[0]:
+        raise TypeError(f"the result is {_DTYPES[plan.out_codes[0]]}, the tensor written to is {out.dtype}")
     run_pointwise(plan, items, outs)
     out.storage.version += 1
     return out
@@ -316,6 +318,8 @@ def run_into_all(PointwisePlan plan, args, outs):
         items[i] = <PyObject*>args[i]
     for i in range(plan.n_outputs):
         targets[i] = <PyObject*>outs[i]
+        if (<Tensor>targets[i]).code != plan.out_codes[i]:
+            raise TypeError(f"output {i} is {_DTYPES[plan.out_codes[i]]}, its target is {outs[i].dtype}")
     run_pointwise(plan, items, targets)
     for i in range(plan.n_outputs):
         (<Tensor>targets[i]).storage.version += 1

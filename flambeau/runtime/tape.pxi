@@ -139,6 +139,12 @@ cdef class Node:
             joined.append(t)
         return tuple(joined) if isinstance(saved, tuple) else joined[0]
 
+    def join(self, Tensor output, int number):
+        """`output` number `number` of this node, on the tape again."""
+        cdef Tensor t = alias_of(output)
+        t.node, t.output_nr, t.needs_grad = self, number, True
+        return t
+
     def register_hook(self, function):
         """Call function(grad) when this node's gradient is complete; what it returns replaces it."""
         return self._add_hook(0, function)

@@ -84,7 +84,8 @@ def _start(name, outputs, gradients):
                  hint="set requires_grad=True on an input, and check that no_grad() is not active")
         if g is None:
             if t.numel() != 1:
-                fail(name, "grad can be implicitly created only for scalar outputs", tuple(t.shape), "one element",
+                fail(name, "grad can be implicitly created only for scalar outputs", tuple(t.shape),
+                     "one element",
                      hint="reduce it with .sum() or .mean(), or pass gradient=")
             g = ones_like(t.detach())
         elif tuple(g.shape) != tuple(t.shape):
@@ -107,7 +108,8 @@ def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False, 
 
 def tensor_backward(self, gradient=None, retain_graph=None, create_graph=False, inputs=None):
     """Add to .grad of every leaf this tensor depends on."""
-    if gradient is None and inputs is None and not retain_graph and not create_graph and _core.backward_from(self):
+    plain = gradient is None and inputs is None and not retain_graph and not create_graph
+    if plain and _core.backward_from(self):
         return
     backward(self, gradient, retain_graph, create_graph, inputs)
 
@@ -128,7 +130,8 @@ def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=Fal
         found = [zeros_like(t) if g is None else g for t, g in zip(inputs, found)]
     elif not allow_unused and any(g is None for g in found):
         fail("grad", "One of the differentiated Tensors appears to not have been used in the graph",
-             f"input {[g is None for g in found].index(True)}", hint="pass allow_unused=True to get None for it")
+             f"input {[g is None for g in found].index(True)}",
+             hint="pass allow_unused=True to get None for it")
     return tuple(found)
 
 

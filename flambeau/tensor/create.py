@@ -62,7 +62,8 @@ def empty(*size, dtype=None, device=None, requires_grad=False, out=None, layout=
     return new(sizes_of(size), dtype, device, requires_grad)
 
 
-def empty_strided(size, stride, *, dtype=None, device=None, requires_grad=False, layout=None, pin_memory=False):
+def empty_strided(size, stride, *, dtype=None, device=None, requires_grad=False, layout=None,
+                  pin_memory=False):
     """Uninitialised memory with given strides (elements)."""
     out = _core.empty_strided(tuple(size), tuple(stride), get_default_dtype() if dtype is None else dtype)
     return out.requires_grad_(requires_grad)
@@ -78,7 +79,8 @@ def ones(*size, dtype=None, device=None, requires_grad=False, out=None, layout=N
     return filled(sizes_of(size), 1, dtype, device, requires_grad)
 
 
-def full(size, fill_value, *, dtype=None, device=None, requires_grad=False, out=None, layout=None, pin_memory=False):
+def full(size, fill_value, *, dtype=None, device=None, requires_grad=False, out=None, layout=None,
+         pin_memory=False):
     """A tensor of one value; its dtype is the value's."""
     if isinstance(fill_value, Tensor):
         fill_value = fill_value.item()
@@ -90,22 +92,26 @@ def _like(x, dtype, device):
     return x.dtype if dtype is None else dtype, x.device if device is None else device
 
 
-def empty_like(input, *, dtype=None, device=None, requires_grad=False, memory_format=None, layout=None, pin_memory=False):
+def empty_like(input, *, dtype=None, device=None, requires_grad=False, memory_format=None, layout=None,
+               pin_memory=False):
     """Uninitialised memory in the shape of `input`."""
     return new(tuple(input.shape), *_like(input, dtype, device), requires_grad)
 
 
-def zeros_like(input, *, dtype=None, device=None, requires_grad=False, memory_format=None, layout=None, pin_memory=False):
+def zeros_like(input, *, dtype=None, device=None, requires_grad=False, memory_format=None, layout=None,
+               pin_memory=False):
     """Zeros in the shape of `input`."""
     return filled(tuple(input.shape), 0, *_like(input, dtype, device), requires_grad)
 
 
-def ones_like(input, *, dtype=None, device=None, requires_grad=False, memory_format=None, layout=None, pin_memory=False):
+def ones_like(input, *, dtype=None, device=None, requires_grad=False, memory_format=None, layout=None,
+              pin_memory=False):
     """Ones in the shape of `input`."""
     return filled(tuple(input.shape), 1, *_like(input, dtype, device), requires_grad)
 
 
-def full_like(input, fill_value, *, dtype=None, device=None, requires_grad=False, memory_format=None, layout=None,
+def full_like(input, fill_value, *, dtype=None, device=None, requires_grad=False, memory_format=None,
+              layout=None,
               pin_memory=False):
     """One value in the shape of `input`."""
     return filled(tuple(input.shape), fill_value, *_like(input, dtype, device), requires_grad)
@@ -124,7 +130,7 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fal
     if isinstance(data, Tensor):
         out = clone(data.detach())
         out = out if dtype is None else cast(out, dtype)
-    elif isinstance(data, (bool, int, float)):
+    elif isinstance(data, (bool, int, float)) and type(data).__module__ != "numpy":
         out = filled((), data, dtypes.scalar_dtype(data) if dtype is None else dtype, None, False)
     elif type(data).__module__ == "numpy":
         out = clone(from_numpy(_as_array(data)))
@@ -211,14 +217,16 @@ def as_tensor(data, dtype=None, device=None):
 
 
 # ---------------------------------------------------------------------------------- ranges
-def arange(*bounds, dtype=None, device=None, requires_grad=False, out=None, layout=None, pin_memory=False, start=None,
+def arange(*bounds, dtype=None, device=None, requires_grad=False, out=None, layout=None, pin_memory=False,
+           start=None,
            end=None, step=None):
     """start, start + step, ... below end."""
     import numpy
     if len(bounds) == 1:
         bounds = (0, bounds[0]) if end is None else (bounds[0], end)
     first, last, by = (*bounds, 1)[:3] if bounds else (0, end, 1)
-    first, last, by = (first if start is None else start, last if end is None else end, by if step is None else step)
+    first, last, by = (first if start is None else start, last if end is None else end,
+                       by if step is None else step)
     first, last, by = (v.item() if isinstance(v, Tensor) else v for v in (first, last, by))
     if by == 0:
         raise RuntimeError("step must be nonzero")
@@ -234,7 +242,8 @@ def arange(*bounds, dtype=None, device=None, requires_grad=False, out=None, layo
     return made.requires_grad_(True) if requires_grad else made
 
 
-def linspace(start, end, steps, *, dtype=None, device=None, requires_grad=False, out=None, layout=None, pin_memory=False):
+def linspace(start, end, steps, *, dtype=None, device=None, requires_grad=False, out=None, layout=None,
+             pin_memory=False):
     """`steps` evenly spaced numbers from start to end, both included."""
     import numpy
     made = cast(from_numpy(numpy.linspace(float(start), float(end), int(steps))),
@@ -258,17 +267,20 @@ def _drawn(op, shape, dtype, device, requires_grad, generator, *attributes):
     return made.requires_grad_(True) if requires_grad else made
 
 
-def rand(*size, generator=None, dtype=None, device=None, requires_grad=False, out=None, layout=None, pin_memory=False):
+def rand(*size, generator=None, dtype=None, device=None, requires_grad=False, out=None, layout=None,
+         pin_memory=False):
     """Uniform random numbers in [0, 1)."""
     return _drawn(draws.uniform_like, sizes_of(size), dtype, device, requires_grad, generator)
 
 
-def randn(*size, generator=None, dtype=None, device=None, requires_grad=False, out=None, layout=None, pin_memory=False):
+def randn(*size, generator=None, dtype=None, device=None, requires_grad=False, out=None, layout=None,
+          pin_memory=False):
     """Standard normal random numbers."""
     return _drawn(draws.normal_like, sizes_of(size), dtype, device, requires_grad, generator)
 
 
-def randint(*args, generator=None, dtype=int64, device=None, requires_grad=False, low=None, high=None, size=None,
+def randint(*args, generator=None, dtype=int64, device=None, requires_grad=False, low=None, high=None,
+            size=None,
             out=None, layout=None, pin_memory=False):
     """Random integers: randint(high, size) in [0, high), randint(low, high, size) in [low, high)."""
     args = list(args)
@@ -279,20 +291,24 @@ def randint(*args, generator=None, dtype=int64, device=None, requires_grad=False
     low = args.pop() if args else 0 if low is None else low
     if high <= low:
         raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
-    return _drawn(draws.integer_like, sizes_of((size,)), dtype, device, requires_grad, generator, int(low), int(high))
+    return _drawn(draws.integer_like, sizes_of((size,)), dtype, device, requires_grad, generator, int(low),
+                  int(high))
 
 
 def rand_like(input, *, dtype=None, device=None, requires_grad=False, memory_format=None, generator=None):
     """Uniform random numbers in the shape of `input`."""
-    return rand(tuple(input.shape), dtype=dtype or input.dtype, generator=generator, requires_grad=requires_grad)
+    return rand(tuple(input.shape), dtype=dtype or input.dtype, generator=generator,
+                requires_grad=requires_grad)
 
 
 def randn_like(input, *, dtype=None, device=None, requires_grad=False, memory_format=None, generator=None):
     """Standard normal random numbers in the shape of `input`."""
-    return randn(tuple(input.shape), dtype=dtype or input.dtype, generator=generator, requires_grad=requires_grad)
+    return randn(tuple(input.shape), dtype=dtype or input.dtype, generator=generator,
+                 requires_grad=requires_grad)
 
 
-def randperm(n, *, generator=None, dtype=int64, device=None, requires_grad=False, out=None, layout=None, pin_memory=False):
+def randperm(n, *, generator=None, dtype=int64, device=None, requires_grad=False, out=None, layout=None,
+             pin_memory=False):
     """The integers below n in random order."""
     import numpy
     keys = rand(n, dtype=float64, generator=generator)

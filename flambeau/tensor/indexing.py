@@ -14,7 +14,7 @@ from flambeau.types.shape import broadcast_shapes
 
 
 def normal_index(x, index):
-    """Basic indices as the attribute of the op `slice_`: ints counted from 0, slices with all numbers, no Ellipsis."""
+    """Basic indices as the attribute of the op `slice_`: ints from 0 up, slices with all numbers, no Ellipsis."""
     index = index if isinstance(index, tuple) else (index,)
     plain = sum(1 for i in index if i is not None and i is not Ellipsis)
     found, axis = [], 0
@@ -84,7 +84,8 @@ def simple_index(i):
         return made if made.numel() else cast(made, int64)
     if hasattr(i, "__index__"):
         return i.__index__()
-    fail("index", "this cannot be an index", type(i).__name__, "ints, slices, None, ..., or tensors of ints or bools",
+    fail("index", "this cannot be an index", type(i).__name__,
+         "ints, slices, None, ..., or tensors of ints or bools",
          kind=IndexError)
 
 
@@ -111,7 +112,8 @@ def _expand_masks(x, items):
         if isinstance(i, Tensor) and i.dtype in (bool_, uint8):
             for a, size in enumerate(i.shape):
                 if axis + a >= x.ndim or x.shape[axis + a] != size:
-                    fail("index", f"the shape of the mask {tuple(i.shape)} at axis {a} does not match the shape of the "
+                    fail("index",
+                         f"the shape of the mask {tuple(i.shape)} at axis {a} does not match the shape of the "
                          f"indexed tensor {tuple(x.shape)} at axis {axis + a}", kind=IndexError)
             found.extend(nonzero(i, as_tuple=True))
             axis += i.ndim
@@ -231,7 +233,8 @@ def put_recorded(x, items, source):
     from flambeau.tensor.create import arange
     places = arange(x.numel()).reshape(tuple(x.shape))[tuple(items)]
     source = _fitted(source, tuple(places.shape))
-    source = source if isinstance(source, Tensor) else full_like(_core.empty_strided((), None, x.dtype), source)
+    source = source if isinstance(source, Tensor) else full_like(_core.empty_strided((), None, x.dtype),
+                                                                 source)
     assign(REGISTRY["copy"], x, put_elements(x, expand(source, tuple(places.shape)), places))
 
 
@@ -240,7 +243,8 @@ def write_elements(x, items, source):
     source = _fitted(source, None)
     if not isinstance(source, Tensor):
         source = full_like(_core.empty_strided((), None, x.dtype), source)
-    raw(x.detach())[tuple(raw(_numbers(i)) if isinstance(i, Tensor) else i for i in items)] = raw(source.detach())
+    places = tuple(raw(_numbers(i)) if isinstance(i, Tensor) else i for i in items)
+    raw(x.detach())[places] = raw(source.detach())
     x._bump_version()
 
 
@@ -250,7 +254,7 @@ def _numbers(index):
 
 
 class PutElements(Op):
-    """A tensor with the elements at `places` (row-major numbers) replaced: the tape's form of an advanced assignment."""
+    """A tensor with the elements at `places` (row-major numbers) replaced: how an advanced assignment is recorded."""
 
     name = "index_put"
     signature = "input, source"

@@ -16,7 +16,8 @@ from flambeau.types import dtype as dtypes
 from flambeau.types.device import META, as_device
 from flambeau.types.dtype import DType, bool_
 
-HIDDEN = frozenset(("scale", "full_like", "uniform_like", "normal_like", "integer_like", "slice_", "unslice", "iota", "full",
+HIDDEN = frozenset(("scale", "full_like", "uniform_like", "normal_like", "integer_like", "slice_", "unslice",
+                    "iota", "full",
                     "dropout_with_key", "cast", "copy"))
 
 
@@ -56,7 +57,7 @@ def _writing(name, function):
 
 # ---------------------------------------------------------------------------------- conversion
 def to(self, *args, **kwargs):
-    """The tensor in another dtype or on another device: to(dtype), to(device), to(device, dtype), to(other)."""
+    """The tensor in another dtype or on another device: to(dtype), to(device[, dtype]), to(other)."""
     dtype, device, duplicate = kwargs.get("dtype"), kwargs.get("device"), kwargs.get("copy", False)
     for a in args:
         if isinstance(a, DType):
@@ -83,7 +84,8 @@ def numpy_array(self, *, force=False):
         fail("numpy", "a meta tensor has no data", tuple(self.shape))
     source = self.detach() if self.requires_grad else self
     if source.dtype.name == "bfloat16":
-        fail("numpy", "NumPy has no bfloat16", source.dtype, hint="use tensor.float().numpy()", kind=TypeError)
+        fail("numpy", "NumPy has no bfloat16", source.dtype, hint="use tensor.float().numpy()",
+             kind=TypeError)
     if not source.numel():
         return numpy.empty(tuple(source.shape), source.dtype.numpy)
     owner = Exposed(source)
@@ -140,7 +142,8 @@ def truth(t):
     if t.numel() == 0:
         fail("bool", "Boolean value of Tensor with no values is ambiguous", tuple(t.shape), "one element",
              hint="use t.numel() > 0")
-    fail("bool", "Boolean value of Tensor with more than one value is ambiguous", tuple(t.shape), "one element",
+    fail("bool", "Boolean value of Tensor with more than one value is ambiguous", tuple(t.shape),
+         "one element",
          hint="use t.any() or t.all()")
 
 
@@ -292,7 +295,8 @@ def maximum_along(name, position):
             values, places = view.squeeze(values, dim), view.squeeze(places, dim)
         return position(values, places)
 
-    function.__name__, function.__doc__ = name, f"The {name}imum of all elements, along `dim`, or of two tensors."
+    function.__name__ = name
+    function.__doc__ = f"The {name}imum of all elements, along `dim`, or of two tensors."
     return function
 
 
@@ -337,7 +341,8 @@ def properties():
 
 def casts():
     """x.float(), x.long(), ..."""
-    names = {"float": "float32", "double": "float64", "half": "float16", "bfloat16": "bfloat16", "long": "int64",
+    names = {"float": "float32", "double": "float64", "half": "float16", "bfloat16": "bfloat16",
+             "long": "int64",
              "int": "int32", "short": "int16", "char": "int8", "byte": "uint8", "bool": "bool"}
     return {name: (lambda d: lambda self: to(self, d))(dtypes.by_name(d)) for name, d in names.items()}
 
@@ -346,12 +351,16 @@ def plain_methods():
     """Methods that are functions of this package."""
     return {
         "to": to, "numpy": numpy_array, "__array__": array, "tolist": tolist, "copy_": copy_, "fill_": fill_,
-        "zero_": zero_, "uniform_": uniform_, "normal_": normal_, "bernoulli_": bernoulli_, "random_": random_,
+        "zero_": zero_, "uniform_": uniform_, "normal_": normal_, "bernoulli_": bernoulli_,
+        "random_": random_,
         "masked_fill": masked_fill, "masked_fill_": masked_fill_, "register_hook": register_hook,
         "register_post_accumulate_grad_hook": register_post_accumulate_grad_hook, "__iter__": iterate,
-        "__contains__": contains, "__format__": format_tensor, "detach_": detach_, "argmax": argmax, "argmin": argmin,
-        "backward": autograd.tensor_backward, "nonzero": nonzero, "clone": view.clone, "contiguous": view.contiguous,
-        "transpose": view.transpose, "t": view.t, "flatten": view.flatten, "view": view.view, "narrow": view.narrow,
+        "__contains__": contains, "__format__": format_tensor, "detach_": detach_, "argmax": argmax,
+        "argmin": argmin,
+        "backward": autograd.tensor_backward, "nonzero": nonzero, "clone": view.clone,
+        "contiguous": view.contiguous,
+        "transpose": view.transpose, "t": view.t, "flatten": view.flatten, "view": view.view,
+        "narrow": view.narrow,
         "bmm": matmul.bmm, "cpu": lambda self: self, "type_as": lambda self, other: to(self, other.dtype),
         "view_as": lambda self, other: view.view(self, tuple(other.shape)),
         "reshape_as": lambda self, other: view.reshape(self, tuple(other.shape)),
@@ -373,7 +382,8 @@ def type_name(self, dtype=None):
     """'torch.FloatTensor' and the like; with a dtype the tensor in it."""
     if isinstance(dtype, DType):
         return to(self, dtype)
-    names = {"float32": "Float", "float64": "Double", "float16": "Half", "bfloat16": "BFloat16", "uint8": "Byte",
+    names = {"float32": "Float", "float64": "Double", "float16": "Half", "bfloat16": "BFloat16",
+             "uint8": "Byte",
              "int8": "Char", "int16": "Short", "int32": "Int", "int64": "Long", "bool": "Bool"}
     return f"torch.{names.get(self.dtype.name, self.dtype.name)}Tensor"
 
@@ -409,7 +419,8 @@ def attach():
     _core.attach_attribute("__deepcopy__", copying.deep_copy)
     _core.attach_attribute("__reduce_ex__", copying.reduce_tensor)
     _core.set_hook("repr", printing.tensor_text)
-    for name, function in (("bool", truth), ("no_data", no_data), ("read_item", read_item), ("put_number", put_number)):
+    for name, function in (("bool", truth), ("no_data", no_data), ("read_item", read_item),
+                           ("put_number", put_number)):
         _core.set_hook(name, function)
 
 

@@ -75,8 +75,8 @@ def test_repeated_indices_add_up():
 
 def test_sums_are_the_same_for_any_number_of_threads():
     rng = numpy.random.default_rng(0)
-    values, index = fl.tensor(rng.uniform(size=(5000, 130)).astype("float32")),
-    fl.tensor(rng.integers(0, 7, 5000))
+    values = fl.tensor(rng.uniform(size=(5000, 130)).astype("float32"))
+    index = fl.tensor(rng.integers(0, 7, 5000))
     before, seen = fl.get_num_threads(), set()
     try:
         for count in (1, 2, 5):

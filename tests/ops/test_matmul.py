@@ -16,7 +16,7 @@ def operands(a, b, seed=0):
     return rng.uniform(-1, 1, a), rng.uniform(-1, 1, b)
 
 
-@pytest.mark.parametrize("left, right", itertools.product(LEFT, RIGHT))
+@pytest.mark.parametrize("left, right", list(itertools.product(LEFT, RIGHT)))
 def test_every_pair_of_ranks_with_gradients(left, right):
     a, b = operands(LEFT[left], RIGHT[right])
     want = a @ b

@@ -52,8 +52,8 @@ def test_a_tensor_used_several_times():
 
 
 def test_broadcast_gradients_have_the_shape_of_their_operand():
-    a, b, c = fl.ones(3, 1, requires_grad=True), fl.ones(4, requires_grad=True),
-    fl.tensor(2.0, requires_grad=True)
+    a, b = fl.ones(3, 1, requires_grad=True), fl.ones(4, requires_grad=True)
+    c = fl.tensor(2.0, requires_grad=True)
     ((a + b) * c).sum().backward()
     assert a.grad.tolist() == [[8.0]] * 3
     assert b.grad.tolist() == [6.0] * 4

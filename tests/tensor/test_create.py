@@ -12,7 +12,7 @@ import flambeau as fl
     ([True, False], "bool", (2,)), ([True, 2], "int64", (2,)), ([], "float32", (0,)),
     ([[]], "float32", (1, 0)),
     ([[1], [2]], "int64", (2, 1)), ((1, 2), "int64", (2,)), (range(3), "int64", (3,)),
-    (numpy.float32(1), "float32", ()),
+    (numpy.float32(1), "float32", ()), (numpy.float64(1), "float64", ()),
     (numpy.ones(2), "float64", (2,)), (numpy.int16(1), "int16", ()), ([numpy.float32(1), 2], "float32", (2,)),
     ([numpy.ones(2), numpy.ones(2)], "float64", (2, 2)), (numpy.zeros((2, 0), "int32"), "int32", (2, 0)),
     (numpy.arange(6).reshape(2, 3).T, "int64", (3, 2)), (1 << 40, "int64", ()), (1j, "complex64", ()),

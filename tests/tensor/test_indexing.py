@@ -101,8 +101,8 @@ def test_random_recorded_writes(seed):
     places = numpy.arange(60).reshape(SHAPE)[index]
     if len(numpy.unique(places)) < places.size:
         return
-    x, value = fl.tensor(number_table(), requires_grad=True),
-    fl.tensor(rng.uniform(size=places.shape), requires_grad=True)
+    x = fl.tensor(number_table(), requires_grad=True)
+    value = fl.tensor(rng.uniform(size=places.shape), requires_grad=True)
     y = x * 2
     y[ours(index)] = value
     weights = rng.uniform(size=SHAPE)
