@@ -3,12 +3,15 @@
 Every number is an operand, so another learning rate costs no kernel.
 """
 
+from flambeau.base.lazy import LazyModule
 from flambeau.ops import plans
 from flambeau.ops.kinds import Composite
 from flambeau.ops.mathematics import sqrt
 from flambeau.ops.spec import REGISTRY, op
 from flambeau.runtime import _core
 from flambeau.types.dtype import FLOATING
+
+numpy = LazyModule("numpy")
 
 
 class Update(Composite):
@@ -17,6 +20,12 @@ class Update(Composite):
     numbers = True
     differentiable = False
     dtypes = FLOATING
+    tolerance = ("ulps", 16, 4.0)
+    positive = ()           # operands that must be above zero
+
+    @classmethod
+    def samples(cls, rng, shape):
+        return [rng.uniform(0.5, 1.5, shape) if name in cls.positive else rng.uniform(-1, 1, shape) for name in cls.operands]
 
 
 @op
@@ -31,6 +40,17 @@ class AdamUpdate(Update):
                  "maximize=False")
     operands = ("input", "grad", "average", "square", "decay", "beta1", "rest1", "beta2", "rest2", "root", "eps", "step")
     outputs = ("parameter", "average", "square")
+    positive = ("square", "beta1", "rest1", "beta2", "rest2", "root", "eps")
+    cases = ({}, {"decoupled": False, "maximize": True})
+
+    def reference(input, grad, average, square, decay, beta1, rest1, beta2, rest2, root, eps, step, decoupled=True,
+                  maximize=False):
+        gradient = -grad if maximize else grad
+        shrunk = input * decay if decoupled else input
+        gradient = gradient if decoupled else gradient + input * decay
+        average = average * beta1 + gradient * rest1
+        square = square * beta2 + gradient ** 2 * rest2
+        return shrunk + average / (numpy.sqrt(square) / root + eps) * step, average, square
 
     def compute(input, grad, average, square, decay, beta1, rest1, beta2, rest2, root, eps, step, decoupled, maximize):
         gradient = -grad if maximize else grad
@@ -49,6 +69,10 @@ class SgdUpdate(Update):
 
     signature = "input, grad, decay, step, maximize=False"
     operands = ("input", "grad", "decay", "step")
+    cases = ({}, {"maximize": True})
+
+    def reference(input, grad, decay, step, maximize=False):
+        return input + ((-grad if maximize else grad) + input * decay) * step
 
     def compute(input, grad, decay, step, maximize):
         gradient = -grad if maximize else grad
@@ -62,6 +86,12 @@ class MomentumUpdate(Update):
     signature = "input, grad, velocity, decay, momentum, fresh, step, nesterov=False, maximize=False"
     operands = ("input", "grad", "velocity", "decay", "momentum", "fresh", "step")
     outputs = ("parameter", "velocity")
+    cases = ({}, {"nesterov": True, "maximize": True})
+
+    def reference(input, grad, velocity, decay, momentum, fresh, step, nesterov=False, maximize=False):
+        gradient = (-grad if maximize else grad) + input * decay
+        velocity = velocity * momentum + gradient * fresh
+        return input + (gradient + velocity * momentum if nesterov else velocity) * step, velocity
 
     def compute(input, grad, velocity, decay, momentum, fresh, step, nesterov, maximize):
         gradient = -grad if maximize else grad
@@ -70,9 +100,9 @@ class MomentumUpdate(Update):
         return input + (gradient + velocity * momentum if nesterov else velocity) * step, velocity
 
 
-def update(name, targets, *arguments):
+def update(name, targets, *arguments, **options):
     """Run an update and write its results into `targets` (tensors), outside the tape."""
     operation = REGISTRY[name]
-    values = operation.bind_arguments(arguments, {})
+    values = operation.bind_arguments(arguments, options)
     plan, operands = plans.plan_of(operation, values)
     _core.run_into_all(plan, operands, targets)

@@ -352,6 +352,12 @@ cdef class Tensor:
     def __repr__(self):
         return _HOOKS["repr"](self)
 
+    def __iter__(self):
+        return _HOOKS["iter"](self)
+
+    def __contains__(self, value):
+        return _HOOKS["contains"](self, value)
+
     def __getitem__(self, index):
         return get_item(self, index)
 

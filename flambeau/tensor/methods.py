@@ -354,8 +354,7 @@ def plain_methods():
         "zero_": zero_, "uniform_": uniform_, "normal_": normal_, "bernoulli_": bernoulli_,
         "random_": random_,
         "masked_fill": masked_fill, "masked_fill_": masked_fill_, "register_hook": register_hook,
-        "register_post_accumulate_grad_hook": register_post_accumulate_grad_hook, "__iter__": iterate,
-        "__contains__": contains, "__format__": format_tensor, "detach_": detach_, "argmax": argmax,
+        "register_post_accumulate_grad_hook": register_post_accumulate_grad_hook, "__format__": format_tensor, "detach_": detach_, "argmax": argmax,
         "argmin": argmin,
         "backward": autograd.tensor_backward, "nonzero": nonzero, "clone": view.clone,
         "contiguous": view.contiguous,
@@ -420,7 +419,8 @@ def attach():
     _core.attach_attribute("__reduce_ex__", copying.reduce_tensor)
     _core.set_hook("repr", printing.tensor_text)
     for name, function in (("bool", truth), ("no_data", no_data), ("read_item", read_item),
-                           ("put_number", put_number)):
+                           ("put_number", put_number),
+                           ("iter", iterate), ("contains", contains)):
         _core.set_hook(name, function)
 
 

@@ -104,7 +104,7 @@ def test_a_target_that_is_no_class(target):
 @pytest.mark.parametrize("arguments, message", [
     ((numpy.zeros((2, 3)), numpy.zeros(3, int)), "target does not fit|sizes differ|do not agree"),
     ((numpy.zeros((2, 3)), numpy.zeros(2, bool)), "class numbers"),
-    ((numpy.zeros((2, 3)), numpy.zeros(2, int), numpy.zeros(2)), "one element a class|sizes differ"),
+    ((numpy.zeros((2, 3)), numpy.zeros(2, int), numpy.zeros(2)), "either for all 3 classes"),
     ((numpy.zeros((2, 3)), numpy.zeros(2)), "target does not fit|sizes differ|do not agree"),
 ])
 def test_messages(arguments, message):
