@@ -1,7 +1,10 @@
 """Operators: each is declared once, as a class of a kind. `ops.REGISTRY` holds them by name."""
 
-from flambeau.ops import (activation, compare, create, elementwise, index, join, loss, mathematics, matmul, normalize, optimize, random,
-                          reduce, rounding, view, window)
+from flambeau.ops import (activation, compare, create, elementwise, index, join, loss, mathematics, matmul, normalize, optimize,
+                          optimize_more, random,
+                          reduce, rounding, view, window,
+                          scan,
+                          sort)
 from flambeau.ops.index import embedding
 from flambeau.ops.loss import cross_entropy
 from flambeau.ops.matmul import bmm, linear
@@ -9,7 +12,9 @@ from flambeau.ops.spec import REGISTRY
 from flambeau.ops.window import conv2d, max_pool2d
 
 _MODULES = (elementwise, mathematics, compare, activation, reduce, view, matmul, index, window, create, random, normalize,
-            join, loss, rounding, optimize)
+            join, loss, rounding, optimize,
+            scan,
+            sort)
 
 
 def __getattr__(name):
@@ -18,6 +23,7 @@ def __getattr__(name):
         value = vars(module).get(name)
         if value is not None and (name in REGISTRY or getattr(value, "__module__", None) == module.__name__
                                   or type(value).__name__ == "builtin_function_or_method"):
+            globals()[name] = value         # the next access is a plain one
             return value
     raise AttributeError(f"module 'flambeau.ops' has no op {name!r}")
 

@@ -7,7 +7,7 @@ from flambeau.ops.samples import ulps
 from flambeau.ops.spec import op
 from flambeau.ops.trace import current, unify
 from flambeau.ops.view import expand, reshape, squeeze, transpose, unsqueeze
-from flambeau.types.dtype import FLOATING, int64
+from flambeau.types.dtype import FLOATING, float32, float64, int64
 from flambeau.types.shape import parse_axes, show_shape
 
 numpy = LazyModule("numpy")
@@ -152,6 +152,28 @@ class LinearRows(Contraction):
         return grads if b is None else (*grads, total(grad, 0))
 
 
+@op
+class LinearRow(Composite):
+    """(1, k), (n, k), bias (n) or None -> (1, n): one row meets each row of the weight once, at memory speed."""
+
+    signature = "input, weight, bias=None"
+    operands = ("input", "weight", "bias")
+    dtypes = (float32, float64)
+    tolerance = ulps(256)
+
+    def samples(rng, shape):
+        return [rng.uniform(-1, 1, (1, 7)), rng.uniform(-1, 1, (3, 7)), rng.uniform(-1, 1, (3,))]
+
+    def reference(input, weight, bias=None):
+        out = numpy.matmul(input, weight.T)
+        return out if bias is None else out + bias
+
+    def compute(input, weight, bias=None):
+        from flambeau.ops.reduce import sum as total
+        sums = total(weight * input, (1,))
+        return unsqueeze(sums if bias is None else sums + bias, 0)
+
+
 def linear(input, weight, bias=None):
     """input @ weight.T + bias: (..., k), (n, k), (n) -> (..., n)."""
     same_dtype("linear", input, weight, bias)
@@ -164,7 +186,8 @@ def linear(input, weight, bias=None):
              f"an input whose last axis has size {weight.shape[-1]}", hint="check in_features of the layer",
              kind=ShapeError)
     if input.ndim == 2:
-        return linear_rows(input, weight, bias)         # noqa: F821
+        one_row = isinstance(input.shape[0], int) and input.shape[0] == 1 and input.dtype in LinearRow.dtypes
+        return (linear_row if one_row else linear_rows)(input, weight, bias)         # noqa: F821
     rows = 1
     for s in input.shape[:-1]:
         rows = rows * s
