@@ -14,23 +14,40 @@ from flambeau.types.dtype import bool_, category
 
 def write(target, source):
     """Copy `source` (broadcast, cast) into target's memory; nothing is recorded."""
-    if 0 in target.stride() and strided.overlaps(tuple(target.shape), target.stride()):
-        fail("write", "unsupported operation: more than one element of the written-to tensor refers to a single "
-             "memory location", (tuple(target.shape), target.stride()), hint="clone() the tensor first")
     if target.dtype.kind == "c":
         return _write_complex(target, source)
     if not isinstance(source, Tensor):
-        source = elementwise.full_like(target, source) if target.ndim == 0 else _zero_dim(target, source)
-    elif source.storage_ is target.storage_ and source.data_ptr() != target.data_ptr():
-        source = elementwise.copy(source.detach())      # the two may overlap
-    if tuple(source.shape) != tuple(target.shape):
+        source = _zero_dim(target, source)
+    if source.ndim == 0 and target.ndim:
+        source = _core.view_of(source, target.shape, (0,) * target.ndim, 0)
+    elif source.shape != target.shape:
         from flambeau.ops.view import expand
         source = expand(source.detach(), tuple(target.shape))
-    plan = plans.elementwise_plan(REGISTRY["cast"], [source], {"dtype": target.dtype})
-    return _core.run_into(plan, [source], target)
+    return _core.run_into(_cast_plan(source, target.dtype), [source], target)
+
+
+_ZEROS_AND_ONES = {}        # (dtype, 0 or 1) -> a 0-d tensor that nobody writes to
+_CASTS = {}                 # (dtype, 0-d?, dtype written) -> plan
+
+
+def _cast_plan(source, dtype):
+    key = source.dtype, source.ndim == 0, dtype
+    if key not in _CASTS:
+        _CASTS[key] = plans.elementwise_plan(REGISTRY["cast"], [source], {"dtype": dtype})
+    return _CASTS[key]
 
 
 def _zero_dim(target, value):
+    """A number as a tensor of the target's dtype."""
+    if type(value) is int and 0 <= value <= 1:
+        key = target.dtype, value
+        if key not in _ZEROS_AND_ONES:
+            _ZEROS_AND_ONES[key] = _made(target, value)
+        return _ZEROS_AND_ONES[key]
+    return _made(target, value)
+
+
+def _made(target, value):
     like = _core.empty_strided((), None, target.dtype)
     return elementwise.full_like(like, value)
 
@@ -78,6 +95,13 @@ def _saves(node, target):
     return any(isinstance(saved, Tensor) and saved.storage_ is target.storage_ for saved in node.inputs())
 
 
+def _name_writer(target, name):
+    """The note of a write names the in-place op, not the copy that it is made of."""
+    note = target.storage_.write_note
+    if note is not None:
+        target.storage_.write_note = (name, note[1])
+
+
 def assign(operation, target, result):
     """target takes the value of `result`, which an op computed out of place; the tape follows."""
     name = operation.name + "_"
@@ -94,6 +118,7 @@ def assign(operation, target, result):
     if recorded and target._base is None and not result.requires_grad:
         result = elementwise.where(write(_core.empty_strided((), None, bool_), True), result, target)
     write(target, result.detach())
+    _name_writer(target, name)
     if recorded:
         _follow(target, result)
     return target

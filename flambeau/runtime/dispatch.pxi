@@ -238,6 +238,7 @@ cdef int record_pointwise(NativeOp op, PointwisePlan plan, PyObject** args, Tens
     if rule.save_output:
         node.saved_output = alias_of(out)
         node.output_version = out.storage.version
+        out.storage.saved = True
     attach(node, out, 0)
     return 0
 
@@ -279,7 +280,7 @@ cdef object call_inplace(NativeOp op, PyObject** args):
         return _HOOKS["inplace"](op.python, tuple([<object>args[i] for i in range(op.arity)]))
     outs[0] = args[0]
     run_pointwise(plan, args, outs)
-    target.storage.version += 1
+    written(target.storage, op.name)
     return target
 
 
@@ -305,7 +306,7 @@ def run_into(PointwisePlan plan, args, Tensor out):
     if out.code != plan.out_codes[0]:
         raise TypeError(f"the result is {_DTYPES[plan.out_codes[0]]}, the tensor written to is {out.dtype}")
     run_pointwise(plan, items, outs)
-    out.storage.version += 1
+    written(out.storage, "copy")
     return out
 
 
@@ -322,7 +323,7 @@ def run_into_all(PointwisePlan plan, args, outs):
             raise TypeError(f"output {i} is {_DTYPES[plan.out_codes[i]]}, its target is {outs[i].dtype}")
     run_pointwise(plan, items, targets)
     for i in range(plan.n_outputs):
-        (<Tensor>targets[i]).storage.version += 1
+        written((<Tensor>targets[i]).storage, "an optimizer update")
 
 
 def run_pointwise_plan(NativeOp op, PointwisePlan plan, args):

@@ -151,6 +151,20 @@ def shape_only(shape, dtype):
     return t
 
 
+cdef inline void written(Storage s, object op_name) noexcept:
+    """Count a write, and note who made it if a node relies on the old values."""
+    s.version += 1
+    if s.saved:
+        note_write(s, op_name)
+
+
+cdef void note_write(Storage s, object op_name) noexcept:
+    try:
+        s.write_note = _HOOKS["note_write"](op_name)
+    except Exception:
+        s.write_note = (op_name, None)
+
+
 cdef inline size_of(Tensor t):
     cdef int d
     cdef object v

@@ -34,7 +34,9 @@ cdef class Storage:
     cdef size_t nbytes
     cdef size_t got          # what the allocator gave; 0: memory of `owner`
     cdef public int64_t version
+    cdef bint saved          # some node keeps a tensor on this storage: writes are worth a note
     cdef object owner
+    cdef public object write_note        # (op, statement) of the last noted write
 
     def __dealloc__(self):
         if self.got:
@@ -271,7 +273,7 @@ cdef class Tensor:
         self.storage.version = 0
 
     def _bump_version(self):
-        self.storage.version += 1
+        written(self.storage, "an assignment")
 
     @staticmethod
     def _make_subclass(cls, Tensor data, bint requires_grad=False):

@@ -184,11 +184,8 @@ cdef class Node:
         return 0
 
     cdef int stale(self, int i, int64_t now, int64_t then) except -1:
-        what = "its output" if i < 0 else f"input {i}"
-        raise RuntimeError(
-            "one of the variables needed for gradient computation has been modified by an inplace operation: "
-            f"[{self.op.name}] saved {what} at version {then}, it is at version {now} now. "
-            "hint: use the out-of-place form of the write, or clone() the tensor before writing")
+        saved = self.saved_output if i < 0 else <object>self.edges[i].saved
+        raise RuntimeError(_HOOKS["stale"](self.op.name, saved, i, then, now))
 
     cdef void release(self):
         """Let go of saved values; sizes and numbers stay, so that a node which saved nothing else can be walked again."""
@@ -289,7 +286,9 @@ cdef Node new_node(NativeOp op, BackwardRule rule, PyObject** args, int n, int n
             cpython_incref(e.target)
         if (rule.save >> i) & 1:
             e.saved = <PyObject*>t
-            e.version = t.storage.version if t.storage is not None else 0
+            if t.storage is not None:
+                e.version = <uint32_t>t.storage.version
+                t.storage.saved = True
             cpython_incref(e.saved)
         elif (rule.shape >> i) & 1:
             keep = shape_record(t)

@@ -1,8 +1,10 @@
 """The tape's public side: modes, backward, grad."""
 
 import functools
+import sys
 
 from flambeau.base.errors import fail
+from flambeau.base.source import is_own, show_source, user_source
 from flambeau.runtime import _core
 from flambeau.runtime._core import Tensor
 from flambeau.tensor.create import ones_like
@@ -146,4 +148,37 @@ class AccumulateGrad:
         return "torch::autograd::AccumulateGrad"
 
 
+def note_write(op):
+    """(op, where): kept with a storage that some recorded op relies on."""
+    return op, user_source()
+
+
+def stale_message(op, saved, index, then, now):
+    """Why a gradient cannot be computed: which variable, which op saved it, which statement wrote over it."""
+    name = variable_name(saved)
+    what = ("its output" if index < 0 else f"its input {index}") + (f", the variable '{name}'," if name else "")
+    text = ("one of the variables needed for gradient computation has been modified by an inplace operation: "
+            f"[{op}] saved {what} of shape {tuple(saved.shape)} at version {then}, it is at version {now} now")
+    note = saved.storage_.write_note
+    if note is not None:
+        writer, source = note
+        text += f"\n  written by {writer}" + (f" at {show_source(source)}" if source else "")
+    return text + "\n  hint: use the out-of-place form of the write, or clone() the tensor before it is written"
+
+
+def variable_name(tensor):
+    """The name under which a frame of the user's holds a tensor with this memory, None if there is none."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        if not is_own(frame):
+            for name, value in list(frame.f_locals.items()):
+                if isinstance(value, Tensor) and value.storage_ is not None and value.storage_ is tensor.storage_ \
+                        and tuple(value.shape) == tuple(tensor.shape):
+                    return name
+        frame = frame.f_back
+    return None
+
+
+_core.set_hook("note_write", note_write)
+_core.set_hook("stale", stale_message)
 _core.set_hook("accumulate_node", AccumulateGrad)
