@@ -5,6 +5,8 @@ cdef struct Nest:
     int operands
     int rank                             # outer axes
     int64_t inner                        # elements on the innermost axis
+    int across, turned, turned_itemsize  # see run_tiles
+    int64_t turned_step                  # bytes
     int64_t sizes[MAX_RANK]
     int64_t steps[MAX_OPERANDS][MAX_RANK]     # bytes
     int64_t inner_steps[MAX_OPERANDS]         # elements
@@ -39,6 +41,73 @@ cdef void run_nest(const int64_t* args, int64_t begin, int64_t end) noexcept nog
                 block[k] -= index[d] * nest.steps[k][d]
             index[d] = 0
             d -= 1
+
+
+DEF TILE = 64                # elements a side
+
+
+cdef extern from "tiles.h" nogil:
+    void tile_turn(char* target, int64_t pitch, const char* source, int64_t step, int64_t rows, int64_t columns,
+                   int itemsize) noexcept
+
+
+cdef void run_tiles(const int64_t* args, int64_t begin, int64_t end) noexcept nogil:
+    """Tiles [begin, end) of a nest in which operands are consecutive along different axes, as in a transpose.
+
+    A tile is TILE x TILE of the innermost axis and the axis `across`. The operand `turned` is read along `across`
+    into a buffer that lies as the others do, so that every access is consecutive.
+    """
+    cdef Nest* nest = <Nest*>args[0]
+    cdef int64_t block[2 * MAX_OPERANDS]
+    cdef char* corner[MAX_OPERANDS]
+    cdef char turned[TILE * (TILE + 2) * 8]
+    cdef int t = nest.turned
+    cdef int itemsize = nest.turned_itemsize
+    cdef int64_t inner_tiles = (nest.inner + TILE - 1) // TILE
+    cdef int64_t cross_tiles = (nest.sizes[nest.across] + TILE - 1) // TILE
+    cdef int64_t tile, rest, first, row, rows, column, count, index
+    cdef int d, k
+    for k in range(nest.operands):
+        block[nest.operands + k] = nest.inner_steps[k]
+    for tile in range(begin, end):
+        rest = tile
+        column = (rest % inner_tiles) * TILE
+        rest = rest // inner_tiles
+        first = (rest % cross_tiles) * TILE
+        rest = rest // cross_tiles
+        for k in range(nest.operands):
+            corner[k] = nest.start[k] + first * nest.steps[k][nest.across]
+        for d in range(nest.rank - 1, -1, -1):
+            if d == nest.across:
+                continue
+            index = rest % nest.sizes[d]
+            rest = rest // nest.sizes[d]
+            for k in range(nest.operands):
+                corner[k] += index * nest.steps[k][d]
+        count = min(<int64_t>TILE, nest.inner - column)
+        rows = min(<int64_t>TILE, nest.sizes[nest.across] - first)
+        tile_turn(turned, TILE + 2, corner[t] + column * nest.turned_step, nest.turned_step, count, rows, itemsize)
+        for row in range(rows):
+            for k in range(nest.operands):
+                block[k] = <int64_t>(corner[k] + row * nest.steps[k][nest.across])
+            block[t] = <int64_t>(turned + row * (TILE + 2) * itemsize) - column * itemsize
+            nest.kernel(block, column, column + count)
+
+
+cdef int turn_axis(Nest* nest, int* itemsizes, int outputs) noexcept:
+    """Choose an input to turn and the outer axis along which it is consecutive; False if there is none."""
+    cdef int d, k
+    if nest.inner < TILE // 2:
+        return False
+    for d in range(nest.rank - 1, -1, -1):
+        if nest.sizes[d] < TILE // 2:
+            continue
+        for k in range(outputs, nest.operands):
+            if nest.steps[k][d] == itemsizes[k] and nest.inner_steps[k] > 1 and itemsizes[k] <= 8:
+                nest.across, nest.turned, nest.turned_itemsize = d, k, itemsizes[k]
+                nest.turned_step = nest.inner_steps[k] * itemsizes[k]
+                return True
+    return False
 
 
 cdef inline int put_number(PyObject* o, int code, double* slot) except -1:
@@ -297,6 +366,13 @@ cdef int launch_pointwise(PointwisePlan plan, Nest* nest, int rank, int64_t* siz
             parallel_for(nest.kernel, block, nest.inner, plan.grain, True)
         return 0
     args[0] = <int64_t>nest
+    if turn_axis(nest, itemsizes, plan.n_outputs):
+        nest.kernel = plan.variant(classes ^ (<uint64_t>3 << (2 * nest.turned)))      # from "other" to unit
+        nest.inner_steps[nest.turned] = 1
+        total = (total // nest.inner // nest.sizes[nest.across]) * ((nest.inner + TILE - 1) // TILE) \
+            * ((nest.sizes[nest.across] + TILE - 1) // TILE)
+        parallel_for(run_tiles, args, total, max(1, plan.grain // (TILE * TILE)), True)
+        return 0
     total //= nest.inner
     if total * nest.inner <= plan.grain:
         run_nest(args, 0, total)
