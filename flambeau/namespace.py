@@ -4,17 +4,17 @@ import importlib
 import sys
 
 from flambeau import ops
-from flambeau.tensor import autograd, indexing, methods
+from flambeau.tensor import autograd, exchange, indexing, methods
 from flambeau.ops.spec import FUNCTIONS
 from flambeau.types import device, dtype
 
 _tensor = sys.modules["flambeau.tensor"]
-_HIDDEN = frozenset(("slice_", "unslice", "uniform_element", "normal_element", "integer_element", "copy", "cast"))
 
 
 def table():
     """name -> object."""
-    found = {name: op.function for name, op in ops.REGISTRY.items() if name not in _HIDDEN}
+    found = dict(exchange.NAMES)
+    found |= {name: op.function for name, op in ops.REGISTRY.items() if not op.internal}
     found |= FUNCTIONS
     found |= {alias: op.function for op in ops.REGISTRY.values() for alias in op.alias_names}
     found |= {name: getattr(_tensor, name) for name in _tensor.__all__}

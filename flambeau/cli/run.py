@@ -14,13 +14,16 @@ import os
 import sys
 import types
 
+from flambeau.base.errors import trim_traceback
 from flambeau.cli import complain
 
+CHILDREN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "children")
 SERVED, FACADE = "torch", "flambeau.torch"
 
 
 def run(options):
     serve_facade()
+    serve_children()
     if options.as_module:
         return run_module(options.script, options.arguments)
     return run_script(options.script, options.arguments)
@@ -65,6 +68,12 @@ def serve_facade():
         sys.meta_path.insert(0, AliasFinder(SERVED, FACADE))
 
 
+def serve_children():
+    """The processes that this one starts shall do the same (see `children/README.md`)."""
+    rest = [entry for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry and entry != CHILDREN]
+    os.environ["PYTHONPATH"] = os.pathsep.join([CHILDREN, *rest])
+
+
 # ---------------------------------------------------------------------------------- running as __main__
 def run_script(path, arguments):
     """Run the file `path` as __main__ and return the exit status; SystemExit passes."""
@@ -93,19 +102,25 @@ def run_module(name, arguments):
 
 
 def guarded(body):
-    """Call `body` and return 0; an exception is printed without the frames of this file and gives 1."""
+    """Call `body` and return 0; an exception is printed without this package's frames and gives 1."""
     try:
         body()
     except SystemExit:
         raise
     except BaseException as error:
-        trace = error.__traceback__
-        while trace is not None and is_launcher(trace.tb_frame):
-            trace = trace.tb_next
-        sys.excepthook(type(error), error.with_traceback(trace), trace)
+        for each in chain_of(error):
+            trim_traceback(each)
+        sys.excepthook(type(error), error, error.__traceback__)
         return 130 if isinstance(error, KeyboardInterrupt) else 1
     return 0
 
 
-def is_launcher(frame):
-    return frame.f_code.co_filename == __file__ or frame.f_globals.get("__name__") == "runpy"
+def chain_of(error):
+    """The exception and those that led to it."""
+    seen, waiting = [], [error]
+    while waiting:
+        each = waiting.pop()
+        if each is not None and not any(each is known for known in seen):
+            seen.append(each)
+            waiting += [each.__cause__, each.__context__]
+    return seen

@@ -32,23 +32,27 @@ def gather_elements(dtype, index_dtype=int64, name="gather_elements"):
     return _gather(name, dtype, index_dtype, _Places.of_elements)
 
 
-def scatter_add_rows(dtype, index_dtype=int64, name="scatter_add_rows"):
+def scatter_add_rows(dtype, index_dtype=int64, name="scatter_add_rows", combine="add"):
     """out[o, index[c], i] += source[o, c, i], in the order of c (index_add, the derivative of gather_rows).
+
+    `combine` names another operation in place of the sum: mul, max, min, or set, which writes the source.
 
     Buffers: out (outer, size, inner), index (count,), source (outer, count, inner). One step of the extent is
     BLOCK elements of the inner axis. Half precision is added in float32 and rounded after each addition.
     """
-    return _scatter_add(name, dtype, index_dtype, _Places.of_rows)
+    return _scatter(name, dtype, index_dtype, _Places.of_rows, combine)
 
 
-def scatter_add_elements(dtype, index_dtype=int64, name="scatter_add_elements"):
+def scatter_add_elements(dtype, index_dtype=int64, name="scatter_add_elements", combine="add"):
     """out[o, index[o, c, i], i] += source[o, c, i], in the order of c (scatter_add, the derivative of
     gather_elements).
+
+    `combine` as in `scatter_add_rows`.
 
     Buffers: out (outer, size, inner), index and source (outer, count, inner). One step of the extent is BLOCK
     elements of the inner axis.
     """
-    return _scatter_add(name, dtype, index_dtype, _Places.of_elements)
+    return _scatter(name, dtype, index_dtype, _Places.of_elements, combine)
 
 
 def gather_work(outer, size, count, inner):
@@ -106,7 +110,7 @@ def _gather(name, dtype, index_dtype, place):
     return L.Kernel(name, buffers, PARAMS, I.mul(I.index("outer"), count), b.body())
 
 
-def _scatter_add(name, dtype, index_dtype, place):
+def _scatter(name, dtype, index_dtype, place, combine):
     b = L.Builder()
     inner = I.index("inner")
     places, wide = _Places(inner), float32 if dtype.kind == "f" and dtype.itemsize == 2 else dtype
@@ -118,9 +122,11 @@ def _scatter_add(name, dtype, index_dtype, place):
         with b.loop("c", 0, I.index("count")) as c, b.loop("i", start, stop, kind="vector") as i:
             row = b.load("index", place(places, o, c, i), index_dtype)
             target = places.chosen(b, o, row, i)
-            old = b.cast(b.load("out", target, dtype), wide)
             new = b.cast(b.load("source", places.of_elements(o, c, i), dtype), wide)
-            b.store("out", target, b.cast(b.add(old, new), dtype))
+            if combine != "set":
+                old = b.cast(b.load("out", target, dtype), wide)
+                new = getattr(b, combine)(old, new)
+            b.store("out", target, b.cast(new, dtype))
     buffers = (L.Buffer("out", dtype, "rw"), L.Buffer("index", index_dtype, "r"),
                L.Buffer("source", dtype, "r"))
     return L.Kernel(name, buffers, PARAMS, I.mul(I.index("outer"), blocks), b.body())

@@ -1,10 +1,10 @@
 """Scans: each element along one axis from the one before, carried in registers.
 
-Tensors are contiguous and seen as [outer, size, inner], where size is the scanned axis; PARAMS are outer, size,
-inner, first and step: the positions first, first + step, ... are visited, so one kernel scans both ways (first 0
-and step 1, or first size - 1 and step -1). What is carried lies in registers where inner is 1 and otherwise in a
-small local array, one element for each of BLOCK neighbours on the inner axis, which are scanned together as vectors.
-The order is sequential, so results are the same for any number of threads.
+Tensors are contiguous and seen as [outer, size, inner], where size is the scanned axis; PARAMS are outer,
+size, inner, first and step: the positions first, first + step, ... are visited, so one kernel scans both ways
+(first 0 and step 1, or first size - 1 and step -1). What is carried lies in registers where inner is 1 and
+otherwise in a small local array, one element for each of BLOCK neighbours on the inner axis, which are
+scanned together as vectors. The order is sequential, so results are the same for any number of threads.
 """
 
 from dataclasses import dataclass
@@ -19,9 +19,9 @@ BLOCK = 64          # elements of the inner axis that one step of the extent own
 
 @dataclass(frozen=True)
 class Scan:
-    """A scan: `advance(b, carried, elements, position)` -> (what is carried on, what is stored), each a tuple.
+    """A scan: `advance(b, carried, elements, position)` -> (what is carried on, what is stored), two tuples.
 
-    `inputs` and `outputs` are dtypes; `carried` are (dtype, number to start with); all arithmetic is in the dtypes of `advance`.
+    `inputs` and `outputs` are dtypes; `carried` are (dtype, number to start with).
     """
 
     name: str
@@ -125,7 +125,7 @@ def log_sum_scan(dtype):
 
 def extreme_scan(compare, dtype, start):
     """Running maximum ('ge') or minimum ('le') and its place: the last of equal ones; NaN stays."""
-    wide = int32 if dtype is bool_ else dtype
+    wide = int32 if dtype is bool_ else float32 if dtype.kind == "f" and dtype.itemsize == 2 else dtype
 
     def advance(b, carried, elements, position):
         best, place = carried
@@ -148,10 +148,12 @@ def linear_scan(dtype, late):
         if late:
             total = b.add(x, carried[0])
             return (b.mul(total, factor),), (total,)
-        total = b.add(x, b.mul(carried[0], factor))
+        first = b.call("eq", position, I.index("first"))
+        total = b.select(first, x, b.add(x, b.mul(carried[0], factor)))     # 0 * inf is no number
         return (total,), (total,)
 
-    return Scan("scan_linear_late" if late else "scan_linear", (dtype, dtype), (dtype,), ((wide, 0.0),), advance)
+    name = "scan_linear_late" if late else "scan_linear"
+    return Scan(name, (dtype, dtype), (dtype,), ((wide, 0.0),), advance)
 
 
 def delay_scan(dtype, start):

@@ -1,11 +1,11 @@
 """The templates that ops ask a planner for: products, convolutions, pooling, reads and adds by index."""
 
-from flambeau.compiler import conv, index_math as I
+from flambeau.compiler import conv, index_math as I, scan
 from flambeau.compiler.conv import Convolution
 from flambeau.compiler.gather import gather_elements, gather_rows, scatter_add_elements, scatter_add_rows
 from flambeau.compiler.gemm import gemm_kernel, matrix_load
 from flambeau.compiler.recipe import Located
-from flambeau.compiler.window import Pooling, max_pool2d, max_pool2d_backward
+from flambeau.compiler.window import Pooling, avg_pool2d, avg_pool2d_backward, max_pool2d, max_pool2d_backward
 from flambeau.ir.loops import Buffer, splat
 from flambeau.ops.matmul import accumulator
 
@@ -61,5 +61,6 @@ def convolution(planner, which, inputs, out, spec, image, filtered):
     planner.launch_template(kernel, [planner.dense(i) for i in inputs] + [out], params, work)
 
 
-__all__ = ["Convolution", "Pooling", "convolution", "gather_elements", "gather_rows", "max_pool2d", "max_pool2d_backward",
-           "product", "scatter_add_elements", "scatter_add_rows"]
+__all__ = ["Convolution", "Pooling", "avg_pool2d", "avg_pool2d_backward", "convolution", "gather_elements", "gather_rows",
+           "max_pool2d", "max_pool2d_backward",
+           "product", "scan", "scatter_add_elements", "scatter_add_rows"]

@@ -1,20 +1,27 @@
 """Operators: each is declared once, as a class of a kind. `ops.REGISTRY` holds them by name."""
 
-from flambeau.ops import (activation, compare, create, elementwise, index, join, loss, mathematics, matmul, normalize, optimize,
-                          optimize_more, random,
+from flambeau.ops import (activation, compare, convolution, create, arithmetic, einstein_sum, linalg, linalg_functions, norms, products, triangles, elementwise, image, index, join, loss, mathematics, matmul, normalize, optimize,
+                          optimize_more, padding, pooling, random,
                           reduce, rounding, view, window,
                           scan,
-                          sort)
+                          sort,
+                          statistics,
+                          shape, scatter, structure, reinterpret,
+                          calculus)
 from flambeau.ops.index import embedding
 from flambeau.ops.loss import cross_entropy
 from flambeau.ops.matmul import bmm, linear
 from flambeau.ops.spec import REGISTRY
-from flambeau.ops.window import conv2d, max_pool2d
+from flambeau.ops.convolution import conv2d
+from flambeau.ops.pooling import max_pool2d
 
-_MODULES = (elementwise, mathematics, compare, activation, reduce, view, matmul, index, window, create, random, normalize,
+_MODULES = (arithmetic, einstein_sum, linalg, linalg_functions, norms, products, triangles,
+            padding, pooling, convolution, image, elementwise, mathematics, compare, activation, reduce, view, matmul, index, window, create, random, normalize,
             join, loss, rounding, optimize,
             scan,
-            sort)
+            sort,
+            statistics, shape, scatter, structure, reinterpret,
+            calculus)
 
 
 def __getattr__(name):

@@ -2,11 +2,14 @@
 
 import math
 
+from flambeau.base.errors import fail
 from flambeau.base.lazy import LazyModule
 from flambeau.ops.elementwise import Unary, number, one, scale, where, zero
 from flambeau.ops.mathematics import NUMBERS, each, erf, exp, only_floating, tanh
 from flambeau.ops.samples import ulps, unary_samples
-from flambeau.ops.spec import op
+from flambeau.ops.spec import op, public
+from flambeau.ops.view import narrow, reshape
+from flambeau.types.shape import normalize_axis
 
 numpy = LazyModule("numpy")
 NEAR_ONE = ("ulps", 8, 1.0)     # accurate as sums of terms near 1 are, also where the result is tiny
@@ -305,3 +308,131 @@ class Softsign(Activation):
     def derivative(grad, x):
         below = abs(x) + 1
         return grad / (below * below)
+
+
+# ------------------------------------------------------------------------------ thresholds
+@op
+class Celu(Activation):
+    """input where positive, else alpha * (exp(input / alpha) - 1)."""
+
+    signature = "input, alpha=1.0"
+    cases = ({}, {"alpha": 0.3})
+    check = only_floating("celu")
+
+    def reference(input, alpha=1.0):
+        return numpy.where(input > 0, input, alpha * numpy.expm1(numpy.minimum(input, 0) / alpha))
+
+    def scalar(b, x, alpha=1.0):
+        scaled = x if alpha == 1 else b.div(x, number(b, alpha, x))
+        return b.select(b.gt(x, zero(b, x)), x, b.mul(number(b, alpha, x), b.call("expm1", scaled)))
+
+    def derivative(grad, x, *, alpha):
+        return where(x > 0, grad, grad * exp(x / alpha))
+
+
+@op
+class Hardshrink(Activation):
+    """0 where |input| <= lambd, else input."""
+
+    signature = "input, lambd=0.5"
+    cases = ({}, {"lambd": 1.25})
+    tolerance = ulps(0)
+    check = only_floating("hardshrink")
+
+    def reference(input, lambd=0.5):
+        return numpy.where(abs(input) <= lambd, 0.0, input)
+
+    def scalar(b, x, lambd=0.5):
+        return b.select(b.le(b.abs(x), number(b, lambd, x)), zero(b, x), x)
+
+    def derivative(grad, x, *, lambd):
+        return where(abs(x) <= lambd, 0.0, grad)
+
+
+@op
+class Softshrink(Activation):
+    """input moved towards 0 by lambd, 0 where it would cross it."""
+
+    signature = "input, lambd=0.5"
+    cases = ({}, {"lambd": 1.25})
+    tolerance = ulps(1)
+    check = only_floating("softshrink")
+
+    def prepare(self, values):
+        if values["lambd"] < 0:
+            fail("softshrink", "lambda must be greater or equal to 0", values["lambd"], kind=RuntimeError)
+        return values
+
+    def reference(input, lambd=0.5):
+        return numpy.where(input > lambd, input - lambd, numpy.where(input < -lambd, input + lambd, input * 0))
+
+    def scalar(b, x, lambd=0.5):
+        step = number(b, lambd, x)
+        low = b.select(b.lt(x, b.neg(step)), b.add(x, step), b.mul(x, zero(b, x)))
+        return b.select(b.gt(x, step), b.sub(x, step), low)
+
+    def derivative(grad, x, *, lambd):
+        return where(abs(x) <= lambd, 0.0, grad)
+
+
+@op
+class Tanhshrink(Activation):
+    """input - tanh(input)."""
+
+    promotion = "float"
+
+    def reference(input):
+        return input - numpy.tanh(input)
+
+    def scalar(b, x):
+        return b.sub(x, b.call("tanh", x))
+
+    def derivative(grad, x):
+        t = tanh(x)
+        return grad * (t * t)
+
+
+@op
+class Threshold(Activation):
+    """input where it is above threshold, else value."""
+
+    signature = "input, threshold, value"
+    cases = ({"threshold": 0.5, "value": -2.0},)
+    tolerance = ulps(0)
+
+    def reference(input, threshold, value):
+        return numpy.where(input <= threshold, value, input)
+
+    def scalar(b, x, threshold=0.0, value=0.0):
+        return b.select(b.le(x, number(b, threshold, x)), number(b, value, x), x)
+
+    def derivative(grad, x, *, threshold):
+        return where(x <= threshold, 0.0, grad)
+
+
+@public()
+def prelu(input, weight):
+    """input where positive, else weight * input; weight has one element or one a channel (axis 1)."""
+    if weight.ndim > 1:
+        fail("prelu", "weight is a scalar or a 1-d tensor", tuple(weight.shape), "(channels,)", kind=RuntimeError)
+    if weight.numel() != 1:
+        channels = input.shape[1] if input.ndim > 1 else 1
+        if weight.numel() != channels:
+            fail("prelu", "mismatch of parameter numbers and input channel size",
+                 f"{weight.numel()} weights for {channels} channels", kind=RuntimeError)
+        weight = reshape(weight, tuple(-1 if a == 1 else 1 for a in range(input.ndim)))
+    elif weight.ndim:
+        weight = reshape(weight, (1,) * input.ndim)
+    return where(input > 0, input, weight * input)
+
+
+def glu(input, dim=-1):
+    """The first half along `dim` times the sigmoid of the second."""
+    if input.ndim == 0:
+        fail("glu", "glu does not support 0-dimensional tensors", kind=RuntimeError)
+    dim = normalize_axis(dim, input.ndim, "glu")
+    if input.shape[dim] % 2:
+        fail("glu", f"Halving dimension must be even, but dimension {dim} is size {input.shape[dim]}",
+             kind=RuntimeError)
+    half = input.shape[dim] // 2
+    return narrow(input, dim, 0, half) * sigmoid(narrow(input, dim, half, half))        # noqa: F821

@@ -25,6 +25,7 @@ class Sized(Create):
 class Full(Sized):
     """A tensor of shape `size` whose elements are all `fill_value`; dtype None: that of the value."""
 
+    internal = True
     signature = "size, fill_value, dtype=None"
 
     def prepare(self, values):
@@ -50,6 +51,7 @@ class Full(Sized):
 class Iota(Sized):
     """The index along `dim` of each element of a tensor of shape `size`."""
 
+    internal = True
     signature = "size, dim=0, dtype=None"
 
     def prepare(self, values):

@@ -1,12 +1,12 @@
 """Elementwise ops. A further one is one class here: body, derivative and NumPy reference."""
 
-from flambeau.base.errors import DTypeError, fail
+from flambeau.base.errors import fail
 from flambeau.base.lazy import LazyModule
 from flambeau.ops.kinds import Elementwise
 from flambeau.ops.samples import binary_samples, positive_samples, ulps, unary_samples
-from flambeau.ops.spec import op
+from flambeau.ops.spec import REGISTRY, op
 from flambeau.runtime import _core
-from flambeau.types.dtype import FLOATING, INTEGERS, bool_, category
+from flambeau.types.dtype import FLOATING, INTEGERS, bool_
 
 numpy = LazyModule("numpy")
 NUMBERS = INTEGERS + FLOATING
@@ -110,6 +110,7 @@ class Sub(Scaled):
 class AddScaled(Elementwise):
     """input + alpha * other."""
 
+    internal = True
     signature = "input, other, alpha"
     operands = ("input", "other", "alpha")
     dtypes = NUMBERS
@@ -129,13 +130,19 @@ class AddScaled(Elementwise):
 
 
 @op
-class Rsub(Binary):
-    """alpha * ... other - input."""
+class Rsub(Scaled):
+    """other - alpha * input."""
 
-    def reference(input, other):
-        return other - input
+    def eager(self, values):
+        return sub(values["other"], values["input"], alpha=values["alpha"])         # noqa: F821
 
-    def scalar(b, x, y):
+    def trace(self, tracer, values):
+        return sub(values["other"], values["input"], alpha=values["alpha"])         # noqa: F821
+
+    def reference(input, other, alpha=1):
+        return other - alpha * input
+
+    def scalar(b, x, y, alpha=1):
         return b.sub(y, x)
 
     def derivative(grad, x, y):
@@ -163,6 +170,7 @@ class Mul(Binary):
 class Scale(Binary):
     """grad * factor, but zero where grad is zero even if factor is infinite or NaN: the product of derivatives."""
 
+    internal = True
     dtypes = FLOATING
 
     def reference(input, other):
@@ -189,8 +197,7 @@ class Div(Binary):
     def types(self, inputs, attrs):
         if attrs.get("rounding_mode") is None:
             return Elementwise.types(self, inputs, attrs)
-        inner, result = FloorDivide.types(self, inputs, attrs)
-        return inner, result
+        return REGISTRY["floor_divide"].types(inputs, attrs)
 
     def reference(input, other, rounding_mode=None):
         quotient = input / other
@@ -289,7 +296,7 @@ class Pow(Binary):
 def integer_power(b, x, y):
     """Square and multiply over the bits of the exponent; negative exponents give 1 / x rounded to zero."""
     result, base, rest = one(b, x), x, y
-    for _ in range(min(6, 8 * x.dtype.itemsize)):
+    for _ in range(min(16, 8 * x.dtype.itemsize)):
         odd = b.ne(b.and_(rest, one(b, x)), zero(b, x))
         result = b.select(odd, b.mul(result, base), result)
         base, rest = b.mul(base, base), b.shr(rest, one(b, x))
@@ -381,10 +388,10 @@ class Abs(Simple):
 
 @op
 class Sign(Simple):
-    """-1, 0 or 1 by the sign of the element."""
+    """-1, 0 or 1 by the sign of the element; 0 for NaN."""
 
     def reference(input):
-        return numpy.sign(input)
+        return numpy.where(input == input, numpy.sign(input), 0).astype(input.dtype)
 
     def scalar(b, x):
         if x.dtype is bool_:
@@ -392,8 +399,7 @@ class Sign(Simple):
         positive = b.select(b.gt(x, zero(b, x)), one(b, x), zero(b, x))
         if x.dtype.kind == "u":
             return positive
-        signed = b.select(b.lt(x, zero(b, x)), number(b, -1, x), positive)
-        return b.select(b.ne(x, x), x, signed) if x.dtype.kind == "f" else signed
+        return b.select(b.lt(x, zero(b, x)), number(b, -1, x), positive)
 
     def derivative(grad, x):
         return grad * 0
@@ -432,6 +438,7 @@ class Relu(Simple):
 class Cast(Elementwise):
     """The same values in another dtype (Tensor.to)."""
 
+    internal = True
     signature = "input, dtype"
     dtypes = EVERY
     samples = unary_samples(0, 100)
@@ -460,6 +467,7 @@ class Cast(Elementwise):
 class Copy(Elementwise):
     """A copy of the operand in new memory."""
 
+    internal = True
     dtypes = EVERY
     samples = unary_samples()
     tolerance = ulps(0)
@@ -506,6 +514,7 @@ class Where(Elementwise):
 class FullLike(Elementwise):
     """A constant in the shape of the operand."""
 
+    internal = True
     signature = "input, fill_value"
     dtypes = EVERY
     differentiable = False
@@ -532,37 +541,3 @@ class FullLike(Elementwise):
             from flambeau.ops.kinds import compute_dtype
             return b.const(float(fill_value), compute_dtype(x.dtype), x.lanes)
         return number(b, fill_value, x)
-
-
-@op
-class Clamp(Elementwise):
-    """Limit to [min, max]; a bound that is None does not limit."""
-
-    signature = "input, min=None, max=None"
-    alias_names = ("clip",)
-    dtypes = NUMBERS
-    tolerance = ulps(0)
-    samples = unary_samples()
-
-    def native_arity(self):
-        return 0
-
-    def types(self, inputs, attrs):
-        inner, result = Elementwise.types(self, inputs, attrs)
-        bounds = [v for v in (attrs.get("min"), attrs.get("max")) if v is not None]
-        if category(result) < 2 and any(isinstance(v, float) for v in bounds):
-            fail("clamp", "a float bound for an integer tensor", bounds, "integer bounds, or x.float()", kind=DTypeError)
-        return inner, result
-
-    def reference(input, min=-1, max=1):
-        return numpy.clip(input, min, max)
-
-    def scalar(b, x, min=None, max=None):
-        if min is not None:
-            x = b.max(x, number(b, min, x))
-        return x if max is None else b.min(x, number(b, max, x))
-
-    def derivative(grad, x, *, min, max):
-        inside = x == x
-        inside = inside if min is None else inside & (x >= min)
-        return grad * (inside if max is None else inside & (x <= max))

@@ -92,8 +92,7 @@ def record(operation, operands, results, attrs):
     if count not in rules:
         save = (1 << min(count, len(names))) - 1
         rules[count] = _core.BackwardRule(save, ((1 << count) - 1) & ~save, wants_out, [], [], None)
-    floating = tuple(r if r.dtype.kind in "fc" else None for r in results)
-    _core.record(operation.native, rules[count], tuple(operands), floating, attrs, wants_out)
+    _core.record(operation.native, rules[count], tuple(operands), tuple(results), attrs, wants_out)
 
 
 # ------------------------------------------------------------------------------ compiled

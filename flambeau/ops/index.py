@@ -100,10 +100,12 @@ class IndexSelect(AlongAxis):
         return values
 
     def infer_shape(x, index, *, dim):
-        return (*x[:dim], index[0] if len(index) else 1, *x[dim + 1:])
+        return (*x[:dim], index[0] if len(index) else 1, *x[dim + 1:]) if len(x) else ()
 
     def lower(planner, inputs, outputs, *, dim):
         x, index = (planner.dense(i) for i in inputs)
+        if not x.shape:
+            return planner.copy(x, outputs[0])
         launch(planner, planner.templates.gather_rows(x.dtype, index.dtype), [x, index, outputs[0]], x,
                outputs[0].shape[dim], dim)
 
@@ -111,13 +113,14 @@ class IndexSelect(AlongAxis):
         return numpy.take(input, index, axis=dim)
 
     def derivative(grad, x, index, *, dim):
-        return index_sum(grad, dim, index, x.shape[dim]), None          # noqa: F821
+        return (index_sum(grad, dim, index, x.shape[dim]) if x.ndim else grad), None          # noqa: F821
 
 
 @op
 class IndexSum(AlongAxis):
     """Zeros with `size` along `dim`, plus input's slices added at `index`, in the order of the index."""
 
+    internal = True
     signature = "input, dim, index, size"
     operands = ("input", "index")
     dtypes = NUMBERS
@@ -182,6 +185,7 @@ class Gather(AlongAxis):
 class GatherSum(AlongAxis):
     """Zeros with `size` along `dim`, plus input's elements added at `index` (same shape), in order."""
 
+    internal = True
     signature = "input, dim, index, size"
     operands = ("input", "index")
     dtypes = NUMBERS

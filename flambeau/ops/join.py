@@ -84,7 +84,7 @@ class Cat(Op):
         return tuple(parts)
 
 
-def stack(tensors, dim=0):
+def stack(tensors, dim=0, *, out=None):
     """Tensors of one shape as slices of a new axis."""
     tensors = tuple(tensors)
     if not tensors:
@@ -95,7 +95,7 @@ def stack(tensors, dim=0):
                  show_shape(tensors[0].shape),
                  kind=ShapeError)
     dim = normalize_axis(dim, tensors[0].ndim + 1, "stack")
-    return cat(tuple(unsqueeze(t, dim) for t in tensors), dim)       # noqa: F821
+    return cat(tuple(unsqueeze(t, dim) for t in tensors), dim, **({} if out is None else {"out": out}))  # noqa: F821
 
 
 __all__ = ["stack", "plans"]

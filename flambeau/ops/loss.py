@@ -10,9 +10,9 @@ import math
 from flambeau.base.errors import ArgumentError, ShapeError, fail
 from flambeau.base.lazy import LazyModule
 from flambeau.ops.create import full, iota
-from flambeau.ops.elementwise import cast, where
+from flambeau.ops.elementwise import cast, maximum, where
 from flambeau.ops.kinds import Composite
-from flambeau.ops.mathematics import exp, log
+from flambeau.ops.mathematics import exp, log, log1p
 from flambeau.ops.normalize import along, drop, narrow, require_floating, widen
 from flambeau.ops.reduce import amax, amin, sum
 from flambeau.ops.samples import ulps
@@ -312,3 +312,32 @@ def check_classes(name, input, target, ignore_index):
         if not 0 <= worst < classes:
             fail(name, "a target is out of bounds", worst, f"0 to {classes - 1}, or {ignore_index} to ignore",
                  kind=IndexError)
+
+
+# ------------------------------------------------------------------------------ probabilities
+@op
+class BinaryEntropy(Composite):
+    """Cross entropy of each probability and its target in 0..1; logarithms are at least -100."""
+
+    signature = "probability, target"
+    operands = ("probability", "target")
+    dtypes = FLOATING
+    tolerance = ulps(64)
+
+    def samples(rng, shape):
+        return [rng.uniform(0.05, 0.95, shape), rng.uniform(0, 1, shape)]
+
+    def compute(probability, target):
+        x, t = widen(probability), widen(target)
+        loss = (t - 1.0) * maximum(log1p(-x), -100.0) - t * maximum(log(x), -100.0)
+        return narrow(loss, probability.dtype)
+
+    def reference(probability, target):
+        with numpy.errstate(divide="ignore"):
+            missing, hit = (numpy.maximum(numpy.log(p), -100) for p in (1 - probability, probability))
+        return (target - 1) * missing - target * hit
+
+    def derivative(grad, x, t):
+        wide = widen(x)
+        of_target = maximum(log1p(-wide), -100.0) - maximum(log(wide), -100.0)
+        return grad * ((wide - widen(t)) / maximum((1.0 - wide) * wide, 1e-12)), grad * of_target

@@ -125,6 +125,7 @@ def _batched(x, y):
 class LinearRows(Contraction):
     """(rows, k), (n, k), bias (n) or None -> (rows, n): x @ weight.T + bias in one kernel."""
 
+    internal = True
     signature = "input, weight, bias=None"
     operands = ("input", "weight", "bias")
     dtypes = FLOATING
@@ -156,6 +157,7 @@ class LinearRows(Contraction):
 class LinearRow(Composite):
     """(1, k), (n, k), bias (n) or None -> (1, n): one row meets each row of the weight once, at memory speed."""
 
+    internal = True
     signature = "input, weight, bias=None"
     operands = ("input", "weight", "bias")
     dtypes = (float32, float64)

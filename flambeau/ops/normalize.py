@@ -169,10 +169,9 @@ class Spread(AlongAxes):
             values["correction"] = int(values["unbiased"])
         if values["correction"] is None:
             values["correction"] = 1
-        if values["correction"] != int(values["correction"]):
-            fail(self.name, "only whole corrections are supported", values["correction"], "an int",
-                 kind=ArgumentError)
-        return values | {"unbiased": None, "correction": int(values["correction"])}
+        whole = int(values["correction"])
+        return values | {"unbiased": None, "correction": whole if whole == values["correction"] else
+                         float(values["correction"])}
 
 
 def deviation(x, dim, correction):

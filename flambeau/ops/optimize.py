@@ -17,6 +17,7 @@ numpy = LazyModule("numpy")
 class Update(Composite):
     """New values of a parameter and its state, all of one shape and dtype."""
 
+    internal = True
     numbers = True
     differentiable = False
     dtypes = FLOATING

@@ -4,8 +4,7 @@ In all of them `decay` is the weight of the parameter that is added to the gradi
 where `decoupled` is true, and `step` is the size of the step with its sign.
 """
 
-from flambeau.ops.compare import maximum, minimum, where
-from flambeau.ops.elementwise import abs, sign
+from flambeau.ops.elementwise import abs, maximum, minimum, sign, where
 from flambeau.ops.mathematics import sqrt
 from flambeau.ops.optimize import Update
 from flambeau.ops.spec import op
@@ -145,7 +144,7 @@ class RpropUpdate(Update):
     def compute(input, grad, previous, size, shrink, grow, smallest, largest, maximize):
         gradient = -grad if maximize else grad
         agreement = gradient * previous
-        factor = where(agreement > 0, grow, where(agreement < 0, shrink, 1.0))
-        size = minimum(maximum(size * factor, smallest), largest)
+        size = where(agreement > 0, size * grow, where(agreement < 0, size * shrink, size))
+        size = minimum(maximum(size, smallest), largest)
         gradient = where(agreement < 0, 0.0, gradient)
         return input - sign(gradient) * size, gradient, size

@@ -367,6 +367,7 @@ def trace_derivative(signature, mask):
     inputs = [tracer.input(o.dtype, o.shape, f"x{i}") for i, o in enumerate(signature.operands)]
     outputs = [tracer.input(d, s, f"out{i}") for i, (d, s) in enumerate(signature.results)]
     with tracer:
+        inputs = _promoted(signature, inputs)
         if operation.derivative is None:
             results = compiler().differentiate(signature, grads, inputs, mask)
         else:
@@ -380,6 +381,18 @@ def trace_derivative(signature, mask):
                 targets.append(i)
     graph = tracer.finish(wanted)
     return (*_prune(graph, signature, tracer), targets, tuple(tracer.constraints))
+
+
+def _promoted(signature, inputs):
+    """Operands of an elementwise op in the dtype that it computed in, so that its derivative is as accurate."""
+    operation, dtype = signature.operation, signature.results[0][0]
+    if operation.kind != "elementwise" or dtype.kind != "f":
+        return inputs
+    from flambeau.ops.elementwise import cast
+    skipped = operation.unpromoted
+    return [x if i < skipped or o.number or o.dtype is dtype or o.dtype.kind != "f" or dtype.itemsize == 2
+            or o.dtype.itemsize > dtype.itemsize else cast(x, dtype)
+            for i, (x, o) in enumerate(zip(inputs, signature.operands))]
 
 
 def call_derivative(operation, grads, outputs, inputs, attrs):

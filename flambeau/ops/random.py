@@ -26,6 +26,7 @@ def mix(bits):
 class FromCounter(Elementwise):
     """An element from (counter, key): 64 random bits turned into a value of `dtype`."""
 
+    internal = True
     signature = "counter, key, dtype"
     operands = ("counter", "key")
     differentiable = False
@@ -102,6 +103,7 @@ def counters(x):
 class Draw(Composite):
     """A draw in the shape of `like`; `key` is a number that the generator gives."""
 
+    internal = True
     signature = "like, key"
     operands = ("like", "key")
     numbers = True
@@ -138,6 +140,7 @@ class IntegerLike(Draw):
 class DropoutWithKey(Composite):
     """Each element 0 with probability p, else divided by 1 - p. The mask is not kept: it is drawn again from the key."""
 
+    internal = True
     signature = "input, key, p"
     operands = ("input", "key")
     numbers = True

@@ -2,11 +2,11 @@
 
 from flambeau.base.lazy import LazyModule
 from flambeau.ops.elementwise import EVERY, NUMBERS, cast, div, mul, where
-from flambeau.ops.kinds import Reduction
+from flambeau.ops.kinds import Reduction, compute_dtype
 from flambeau.ops.samples import ulps, unary_samples
 from flambeau.ops.spec import op
 from flambeau.ops.view import expand, reshape
-from flambeau.types.dtype import FLOATING, bool_
+from flambeau.types.dtype import FLOATING, bool_, uint8
 
 numpy = LazyModule("numpy")
 
@@ -169,6 +169,10 @@ class Logical(Folding):
     differentiable = False
     dtypes = EVERY
     tolerance = ulps(0)
+
+    def types(self, inputs, attrs):
+        dtype = inputs[0].dtype
+        return compute_dtype(dtype), bool_, uint8 if dtype is uint8 else bool_
 
     def value(b, x):
         return x if x.dtype is bool_ else b.ne(x, b.const(0.0 if x.dtype.kind == "f" else 0, x.dtype, x.lanes))

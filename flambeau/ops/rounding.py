@@ -40,6 +40,8 @@ class Ceil(Rounding):
 class Trunc(Rounding):
     """The integer part."""
 
+    alias_names = ("fix",)
+
     def reference(input):
         return numpy.trunc(input).astype(input.dtype)
 
@@ -49,10 +51,31 @@ class Trunc(Rounding):
 
 @op
 class Round(Rounding):
-    """The nearest integer, halves to even."""
+    """The nearest integer, halves to even; with `decimals` that many digits after the point stay."""
 
-    def reference(input):
-        return numpy.round(input)
+    signature = "input, *, decimals=0"
 
-    def scalar(b, x):
+    def eager(self, values):
+        if values["decimals"] == 0:
+            return Rounding.eager(self, values)
+        return to_decimals(values["input"], values["decimals"])
+
+    def trace(self, tracer, values):
+        if values["decimals"] == 0:
+            return Rounding.trace(self, tracer, values)
+        return to_decimals(values["input"], values["decimals"])
+
+    def reference(input, decimals=0):
+        return numpy.round(input, decimals)
+
+    def scalar(b, x, decimals=0):
         return b.round(x) if x.dtype.kind == "f" else x
+
+
+def to_decimals(x, decimals):
+    """Rounded at a multiple of 10 ** -decimals."""
+    if x.dtype.kind != "f":
+        return x
+    if decimals > 0:
+        return round(x * 10.0 ** decimals) / 10.0 ** decimals           # noqa: F821 - the op
+    return round(x / 10.0 ** -decimals) * 10.0 ** -decimals             # noqa: F821

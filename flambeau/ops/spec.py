@@ -38,6 +38,7 @@ class Op:
     variadic = None
     outputs = None
     differentiable = True
+    internal = False            # not a name of `flambeau`, nor a method
     remembered = True           # a call may be found by its signature next time, without `prepare`
     alias_names = ()
     derivative = None
@@ -270,15 +271,5 @@ def _is_size(value):
     return isinstance(value, Dim)
 
 
-def _inplace(operation, args):
-    """target.op_(...): compute, then write into the target, with the tape's rules for writes."""
-    target = args[0]
-    if getattr(type(target), "is_traced", False):
-        fail(operation.name, "in-place writes to traced values are not captured yet", hint="use the out-of-place form")
-    from flambeau.ops.write import assign
-    return assign(operation, target, bind(operation, args, {}))
-
-
 _core.set_hook("bind", bind)
 _core.set_hook("operator", _operator)
-_core.set_hook("inplace", _inplace)

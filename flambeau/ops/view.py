@@ -2,14 +2,15 @@
 
 from flambeau.base.errors import ShapeError, fail
 from flambeau.base.lazy import LazyModule
+from flambeau.ops import plans
 from flambeau.ops.elementwise import EVERY, copy
 from flambeau.ops.kinds import Indexed, View, contiguous_copy
 from flambeau.ops.samples import unary_samples
-from flambeau.ops.spec import op
+from flambeau.ops.spec import REGISTRY, op
 from flambeau.runtime import _core
 from flambeau.runtime._core import Tensor
 from flambeau.ops.trace import current, unify
-from flambeau.types.layout import view_strides
+from flambeau.types.layout import contiguous_strides, view_strides
 from flambeau.types.shape import infer_reshape, normalize_axes, normalize_axis
 
 numpy = LazyModule("numpy")
@@ -172,6 +173,7 @@ class Squeeze(Window):
 class Slice(Window):
     """Basic indexing: `index` is a tuple of ints, ("slice", start, stop, step), None for a new axis."""
 
+    internal = True
     name = "slice_"
     signature = "input, index"
     cases = [{"index": (("slice", 0, 2, 1),)}]
@@ -204,6 +206,7 @@ class Slice(Window):
 class Unslice(Indexed):
     """Zeros of `size` with the operand at `index`: the transpose of `slice_`."""
 
+    internal = True
     signature = "input, size, index"
     derivative_in_python = True
     remembered = False
@@ -218,7 +221,6 @@ class Unslice(Indexed):
         planner.copy(inputs[0], planner.window(out, shape, strides, offset))
 
     def eager(self, values):
-        from flambeau.ops import plans
         from flambeau.ops.write import write
         grad, size, index = values["input"], values["size"], values["index"]
         out = write(_core.empty_strided(size, None, grad.dtype), 0)
@@ -234,7 +236,13 @@ class Unslice(Indexed):
 
 
 def narrow(input, dim, start, length):
-    """The part of axis `dim` from start, `length` long."""
+    """The part of axis `dim` from start (a number or a 0-d integer tensor), `length` long."""
+    if input.ndim == 0:
+        fail("narrow", "narrow() cannot be applied to a 0-dim tensor.", kind=ShapeError)
+    if isinstance(start, Tensor):
+        if start.ndim or start.dtype.kind not in "iu":
+            fail("narrow", "start must be an 0-dim integral Tensor.", (start.dtype, tuple(start.shape)))
+        start = start.item()
     dim = normalize_axis(dim, input.ndim, "narrow")
     size = input.shape[dim]
     start = start + size if start < 0 else start
@@ -251,11 +259,17 @@ def view(input, *shape):
     if len(shape) == 1 and not isinstance(shape[0], int):
         shape = tuple(shape[0])
     shape = infer_reshape(tuple(input.shape), tuple(shape), op="view", unify=_unify())
-    if not getattr(type(input), "is_traced", False) and view_strides(tuple(input.shape), input.stride(),
-                                                                     shape) is None:
+    if getattr(type(input), "is_traced", False):
+        return reshape(input, shape)
+    strides = contiguous_strides(shape) if input.is_contiguous() else view_strides(tuple(input.shape),
+                                                                                   input.stride(), shape)
+    if strides is None:
         fail("view", "no view of these strides has that shape", (tuple(input.shape), input.stride()), shape,
              hint="use reshape(), which copies where it must", kind=ShapeError)
-    return reshape(input, shape)
+    out = _core.view_of(input, shape, strides, 0)
+    if input.requires_grad and _core.grad_mode():
+        plans.record_python(REGISTRY["reshape"], (input,), out, {"shape": shape})
+    return out
 
 
 def transpose(input, dim0, dim1):
@@ -265,7 +279,13 @@ def transpose(input, dim0, dim1):
     if not order:
         return permute(input, ())
     order[a], order[b] = order[b], order[a]
-    return permute(input, tuple(order))
+    order = tuple(order)
+    if getattr(type(input), "is_traced", False):
+        return permute(input, order)
+    out = _core.view_of(input, *Permute.view(input.shape, input.stride(), 0, order))
+    if input.requires_grad and _core.grad_mode():
+        plans.record_python(REGISTRY["permute"], (input,), out, {"dims": order})
+    return out
 
 
 def t(input):

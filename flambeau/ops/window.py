@@ -84,6 +84,7 @@ def unfold(image, kernel, stride, padding, dilation):
 class ConvolutionInputGradient(Convolving):
     """The gradient of a convolution's input of shape `size`."""
 
+    internal = True
     signature = f"grad, weight, size, {NUMBERS}"
     operands = ("grad", "weight")
 
@@ -107,6 +108,7 @@ class ConvolutionInputGradient(Convolving):
 class ConvolutionWeightGradient(Convolving):
     """The gradient of a convolution's weight."""
 
+    internal = True
     signature = f"input, grad, {NUMBERS}"
     operands = ("input", "grad")
 
@@ -225,6 +227,7 @@ def pool_size(size, kernel, stride, padding, dilation, ceil_mode):
 class MaxPool2dGradient(Window):
     """Each gradient goes to the place of its maximum."""
 
+    internal = True
     signature = "grad, indices, size, kernel_size, stride, padding, dilation"
     operands = ("grad", "indices")
     dtypes = FLOATING

@@ -1,114 +1,29 @@
 """Schedules that change the learning rate of an optimizer's groups once an epoch (or once a step).
 
-Each computes the next rate from the present one, so schedules can be chained, as PyTorch's do.
+Each computes the next rate from the present one, so schedules can be chained, as PyTorch's do. The simple ones stand
+here; those that go up and down in `schedule_cycles`, those made of others in `schedule_combined`.
 """
 
 import math
 import types
-import warnings
 from bisect import bisect_right
 from collections import Counter
 
-from flambeau.optim.optimizer import Optimizer, as_number
-from flambeau.tensor import Tensor
+from flambeau.optim.schedule import LRScheduler, _LRScheduler, check_optimizer, group_values, set_group_value
+from flambeau.optim.schedule_combined import ChainedScheduler, SequentialLR
+from flambeau.optim.schedule_cycles import (SWALR, CosineAnnealingLR, CosineAnnealingWarmRestarts, CyclicLR,
+                                            OneCycleLR)
 
-
-def group_values(optimizer, key):
-    """The option `key` of every group; tensors as copies."""
-    values = (group[key] for group in optimizer.param_groups)
-    return [value.clone() if isinstance(value, Tensor) else value for value in values]
-
-
-def set_group_value(group, key, value):
-    """Set the option of a group; a tensor is filled."""
-    if isinstance(group[key], Tensor):
-        group[key].fill_(as_number(value))
-    else:
-        group[key] = value
-
-
-def _check_optimizer(optimizer):
-    if not isinstance(optimizer, Optimizer):
-        raise TypeError(f"{type(optimizer).__name__} is not an Optimizer")
-
-
-class LRScheduler:
-    """Base of the schedules: a subclass defines `get_lr`, the rates of all groups at `last_epoch`.
-
-    Args:
-        optimizer: whose groups are changed.
-        last_epoch: the last epoch done, to resume; -1 to start.
-    """
-
-    _is_initial = False
-    _get_lr_called_within_step = False
-
-    def __init__(self, optimizer, last_epoch=-1):
-        _check_optimizer(optimizer)
-        self.optimizer = optimizer
-        for number, group in enumerate(optimizer.param_groups):
-            if last_epoch == -1:
-                lr = group["lr"]
-                group.setdefault("initial_lr", lr.clone() if isinstance(lr, Tensor) else lr)
-            elif "initial_lr" not in group:
-                raise KeyError(f"param 'initial_lr' is not specified in param_groups[{number}] when resuming "
-                               "scheduler with last_epoch >= 0; load the optimizer's state first")
-        self.base_lrs = group_values(optimizer, "initial_lr")
-        self.last_epoch = last_epoch
-        self._step_count = 0
-        self._is_initial = True
-        self.step()
-        self._is_initial = False
-
-    def get_lr(self):
-        """The learning rate of every group for the epoch `last_epoch`."""
-        raise NotImplementedError
-
-    def get_last_lr(self):
-        """The learning rates set last."""
-        return self._last_lr
-
-    def step(self, epoch=None):
-        """Go to the next epoch; call it after the optimizer's `step`."""
-        if self._step_count == 1 and not getattr(self.optimizer, "_opt_called", False):
-            warnings.warn("Detected call of `lr_scheduler.step()` before `optimizer.step()`. You should call "
-                          "them in the opposite order: `optimizer.step()` before `lr_scheduler.step()`. "
-                          "Failure to do this will result in skipping the first value of the schedule.",
-                          stacklevel=2)
-        self._step_count += 1
-        self._get_lr_called_within_step = True
-        try:
-            self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
-            closed = epoch is not None and hasattr(self, "_get_closed_form_lr")
-            rates = self._get_closed_form_lr() if closed else self.get_lr()
-        finally:
-            self._get_lr_called_within_step = False
-        for group, rate in zip(self.optimizer.param_groups, rates, strict=True):
-            set_group_value(group, "lr", rate)
-        self._last_lr = group_values(self.optimizer, "lr")
-
-    def state_dict(self):
-        """All attributes but the optimizer."""
-        return {key: value for key, value in self.__dict__.items() if key != "optimizer"}
-
-    def load_state_dict(self, state_dict):
-        """Take over what `state_dict` returned."""
-        self.__dict__.update(state_dict)
-
-    def _scaled(self, factor):
-        """The present rates times a number."""
-        return [group["lr"] * factor for group in self.optimizer.param_groups]
-
-
-class _LRScheduler(LRScheduler):
-    """The older name of LRScheduler."""
+__all__ = ["ChainedScheduler", "ConstantLR", "CosineAnnealingLR", "CosineAnnealingWarmRestarts", "CyclicLR",
+           "ExponentialLR", "LRScheduler", "LambdaLR", "LinearLR", "MultiStepLR", "MultiplicativeLR", "OneCycleLR",
+           "PolynomialLR", "ReduceLROnPlateau", "SWALR", "SequentialLR", "StepLR", "_LRScheduler"]
 
 
 class _FunctionLR(LRScheduler):
     """What LambdaLR and MultiplicativeLR share: a function of the epoch for each group."""
 
     def __init__(self, optimizer, lr_lambda, last_epoch=-1):
-        _check_optimizer(optimizer)
+        check_optimizer(optimizer)
         count = len(optimizer.param_groups)
         functions = list(lr_lambda) if isinstance(lr_lambda, (list, tuple)) else [lr_lambda] * count
         if len(functions) != count:
@@ -225,32 +140,46 @@ class LinearLR(LRScheduler):
                 for base in self.base_lrs]
 
 
-class CosineAnnealingLR(LRScheduler):
-    """From the initial rate to `eta_min` along half a cosine of `T_max` epochs, and back."""
+class ConstantLR(LRScheduler):
+    """The initial rate times `factor` for `total_iters` epochs, then the initial rate."""
 
-    def __init__(self, optimizer, T_max, eta_min=0.0, last_epoch=-1):
-        self.T_max = T_max
-        self.eta_min = eta_min
+    def __init__(self, optimizer, factor=1.0 / 3, total_iters=5, last_epoch=-1):
+        if factor > 1.0 or factor < 0:
+            raise ValueError("Constant multiplicative factor expected to be between 0 and 1.")
+        self.factor = factor
+        self.total_iters = total_iters
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self):
-        if self._is_initial:
+        if self.last_epoch == 0:
+            return self._scaled(self.factor)
+        if self.last_epoch != self.total_iters:
             return group_values(self.optimizer, "lr")
-        if self._step_count == 1 and self.last_epoch > 0:
-            return self._get_closed_form_lr()
-        groups = self.optimizer.param_groups
-        if (self.last_epoch - 1 - self.T_max) % (2 * self.T_max) == 0:
-            rise = (1 - math.cos(math.pi / self.T_max)) / 2
-            return [group["lr"] + (base - self.eta_min) * rise for base, group in zip(self.base_lrs, groups)]
-        factor = self._height(self.last_epoch) / self._height(self.last_epoch - 1)
-        return [factor * (group["lr"] - self.eta_min) + self.eta_min for group in groups]
-
-    def _height(self, epoch):
-        return 1 + math.cos(math.pi * epoch / self.T_max)
+        return self._scaled(1.0 / self.factor)
 
     def _get_closed_form_lr(self):
-        return [self.eta_min + (base - self.eta_min) * self._height(self.last_epoch) / 2
-                for base in self.base_lrs]
+        factor = self.factor if self.last_epoch < self.total_iters else 1.0
+        return [base * factor for base in self.base_lrs]
+
+
+class PolynomialLR(LRScheduler):
+    """The initial rate times `(1 - epoch / total_iters) ** power`, then zero."""
+
+    def __init__(self, optimizer, total_iters=5, power=1.0, last_epoch=-1):
+        self.total_iters = total_iters
+        self.power = power
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self):
+        if self._is_initial or self.last_epoch > self.total_iters:
+            return group_values(self.optimizer, "lr")
+        return self._scaled((self._left(self.last_epoch) / self._left(self.last_epoch - 1)) ** self.power)
+
+    def _left(self, epoch):
+        return 1.0 - min(epoch, self.total_iters) / self.total_iters
+
+    def _get_closed_form_lr(self):
+        return [base * self._left(self.last_epoch) ** self.power for base in self.base_lrs]
 
 
 class ReduceLROnPlateau(LRScheduler):
@@ -271,7 +200,7 @@ class ReduceLROnPlateau(LRScheduler):
                  cooldown=0, min_lr=0, eps=1e-8):
         if factor >= 1.0:
             raise ValueError("Factor should be < 1.0.")
-        _check_optimizer(optimizer)
+        check_optimizer(optimizer)
         if mode not in ("min", "max"):
             raise ValueError(f"mode {mode} is unknown!")
         if threshold_mode not in ("rel", "abs"):

@@ -58,7 +58,8 @@ cdef int parse_index(Tensor t, PyObject** items, Py_ssize_t n, Window* w) except
             take_slice(w, t, axis, <object>o)
             axis += 1
         elif o == <PyObject*>None:
-            w.sizes[w.rank], w.strides[w.rank] = 1, 0
+            w.sizes[w.rank] = 1
+            w.strides[w.rank] = t.dims[axis] * t.dims[t.ndim_ + axis] if axis < t.ndim_ else 1
             w.rank += 1
         else:
             rest = t.ndim_ - plain

@@ -246,9 +246,7 @@ cdef class Tensor:
 
     def detach(self):
         """The same data without the tape."""
-        cdef Tensor out = alias_of(self)
-        out.base = self if self.base is None else self.base
-        return out
+        return alias_of(self)
 
     @property
     def data(self):
@@ -396,7 +394,9 @@ cdef class Tensor:
     def __xor__(self, other): return binary(OP_bitwise_xor, self, other)
     def __rxor__(self, other): return binary(OP_bitwise_xor, other, self)
     def __lshift__(self, other): return binary(OP_bitwise_left_shift, self, other)
+    def __rlshift__(self, other): return binary(OP_bitwise_left_shift, other, self)
     def __rshift__(self, other): return binary(OP_bitwise_right_shift, self, other)
+    def __rrshift__(self, other): return binary(OP_bitwise_right_shift, other, self)
     def __neg__(self): return unary(OP_neg, self)
     def __pos__(self): return self
     def __abs__(self): return unary(OP_abs, self)
@@ -417,6 +417,8 @@ cdef class Tensor:
     def __iand__(self, other): return inplace(OP_bitwise_and, self, other)
     def __ior__(self, other): return inplace(OP_bitwise_or, self, other)
     def __ixor__(self, other): return inplace(OP_bitwise_xor, self, other)
+    def __ilshift__(self, other): return inplace(OP_bitwise_left_shift, self, other)
+    def __irshift__(self, other): return inplace(OP_bitwise_right_shift, self, other)
 
 
 cdef frozenset _READ_ONLY = frozenset((

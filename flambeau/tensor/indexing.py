@@ -4,7 +4,7 @@ from flambeau.base.errors import fail
 from flambeau.ops import plans
 from flambeau.ops.elementwise import cast, full_like, where
 from flambeau.ops.index import check_index, index_select
-from flambeau.ops.spec import REGISTRY, Op
+from flambeau.ops.spec import REGISTRY, Op, write_out
 from flambeau.ops.view import expand, reshape, slice_
 from flambeau.ops.write import assign, check_write, write
 from flambeau.runtime import _core
@@ -14,7 +14,7 @@ from flambeau.types.shape import broadcast_shapes
 
 
 def normal_index(x, index):
-    """Basic indices as the attribute of the op `slice_`: ints from 0 up, slices with all numbers, no Ellipsis."""
+    """Basic indices as the attribute of the op `slice_`: ints from 0, slices with all numbers, no Ellipsis."""
     index = index if isinstance(index, tuple) else (index,)
     plain = sum(1 for i in index if i is not None and i is not Ellipsis)
     found, axis = [], 0
@@ -59,6 +59,8 @@ def get_item(x, index):
         return slice_(x, normal_index(x, tuple(items)))
     if not any(isinstance(i, Tensor) for i in items):
         return basic_view(x, tuple(items))
+    if len(items) == 1 and items[0].dtype is bool_ and items[0].ndim:
+        return _masked(x, items[0])
     items = _expand_masks(x, items)
     if len(items) == 1 and isinstance(items[0], Tensor) and items[0].ndim == 1 and x.ndim:
         return index_select(x, 0, items[0])
@@ -94,6 +96,24 @@ def _scalar_mask(value):
     return tensor(value)
 
 
+def _masked(x, mask):
+    """x[mask] for a mask over the first axes."""
+    import numpy
+
+    from flambeau.tensor.create import from_numpy
+    _check_mask(x, mask, 0)
+    if mask.ndim > 1:
+        x = reshape(x, (mask.numel(), *x.shape[mask.ndim:]))
+    return index_select(x, 0, from_numpy(numpy.flatnonzero(raw(mask.detach()))))
+
+
+def _check_mask(x, mask, axis):
+    for a, size in enumerate(mask.shape):
+        if axis + a >= x.ndim or x.shape[axis + a] != size:
+            fail("index", f"the shape of the mask {tuple(mask.shape)} at axis {a} does not match the shape "
+                 f"of the indexed tensor {tuple(x.shape)} at axis {axis + a}", kind=IndexError)
+
+
 class NewAxis:
     """A new axis of size 1 or, for a false mask without axes, 0."""
 
@@ -110,11 +130,7 @@ def _expand_masks(x, items):
             found.append(NewAxis(cast(i, bool_).item()))
             continue
         if isinstance(i, Tensor) and i.dtype in (bool_, uint8):
-            for a, size in enumerate(i.shape):
-                if axis + a >= x.ndim or x.shape[axis + a] != size:
-                    fail("index",
-                         f"the shape of the mask {tuple(i.shape)} at axis {a} does not match the shape of the "
-                         f"indexed tensor {tuple(x.shape)} at axis {axis + a}", kind=IndexError)
+            _check_mask(x, i, axis)
             found.extend(nonzero(i, as_tuple=True))
             axis += i.ndim
             continue
@@ -123,18 +139,16 @@ def _expand_masks(x, items):
     return found
 
 
-def nonzero(input, *, as_tuple=False):
+def nonzero(input, *, as_tuple=False, out=None):
     """The places of non-zero elements: (count, rank), or a tuple of one index tensor an axis."""
     import numpy
 
-    from flambeau.tensor.create import from_numpy
-    array = raw(input.detach())
-    if not input.ndim and not as_tuple:
-        return from_numpy(numpy.zeros((int(array.item() != 0), 0), "int64"))
-    places = numpy.nonzero(numpy.atleast_1d(array))
+    from flambeau.ops.host import array_of, tensor_of
+    array = array_of(input.detach())
     if as_tuple:
-        return tuple(from_numpy(numpy.ascontiguousarray(p)) for p in places)
-    return from_numpy(numpy.ascontiguousarray(numpy.stack(places, 1)))
+        return tuple(tensor_of(places, int64) for places in numpy.nonzero(numpy.atleast_1d(array)))
+    found = tensor_of(numpy.argwhere(array), int64)
+    return found if out is None else write_out(REGISTRY["copy"], out, found)
 
 
 def raw(t):
@@ -254,7 +268,7 @@ def _numbers(index):
 
 
 class PutElements(Op):
-    """A tensor with the elements at `places` (row-major numbers) replaced: how an advanced assignment is recorded."""
+    """A tensor with the elements at `places` (row-major numbers) replaced: a recorded advanced assignment."""
 
     name = "index_put"
     signature = "input, source"

@@ -3,6 +3,7 @@
 from flambeau.base.errors import fail
 from flambeau.ops import index, matmul, random, reduce, view
 from flambeau.ops.elementwise import cast, copy
+from flambeau.ops.out import with_out
 from flambeau.ops.spec import INPLACE, METHODS, REGISTRY
 from flambeau.ops.strided import as_strided
 from flambeau.ops.write import assign, check_write, inplace, write
@@ -16,15 +17,10 @@ from flambeau.types import dtype as dtypes
 from flambeau.types.device import META, as_device
 from flambeau.types.dtype import DType, bool_
 
-HIDDEN = frozenset(("scale", "full_like", "uniform_like", "normal_like", "integer_like", "slice_", "unslice",
-                    "iota", "full",
-                    "dropout_with_key", "cast", "copy"))
-
-
 def attach_ops():
     """x.op(...) for every op whose first parameter is the tensor, and x.op_(...) for the elementwise ones."""
     for name, operation in REGISTRY.items():
-        if name in HIDDEN or not operation.operands or operation.operands[0] not in ("input", "condition"):
+        if operation.internal or not operation.operands or operation.operands[0] not in ("input", "condition"):
             continue
         for spelled in (name, *operation.alias_names):
             _core.attach_attribute(spelled, _core.instance_method(operation.function))
@@ -48,7 +44,10 @@ def _writing(name, function):
     """The in-place method of a plain function."""
     def method(self, *args, **kwargs):
         check_write(name, self)
-        return assign(REGISTRY["copy"], self, function(self, *args, **kwargs))
+        given = (self, *args, *kwargs.values())
+        recorded = _core.grad_mode() and any(isinstance(g, Tensor) and g.requires_grad for g in given)
+        before = copy(self) if recorded else self           # the tape may keep it
+        return assign(REGISTRY["copy"], self, function(before, *args, **kwargs))
 
     method.__name__ = name
     method.__doc__ = f"In-place form of {function.__name__}."
@@ -295,6 +294,7 @@ def maximum_along(name, position):
             values, places = view.squeeze(values, dim), view.squeeze(places, dim)
         return position(values, places)
 
+    function = with_out(function)
     function.__name__ = name
     function.__doc__ = f"The {name}imum of all elements, along `dim`, or of two tensors."
     return function
@@ -318,11 +318,13 @@ def _argument(input, dim, keepdim, extreme, name):
     return view.reshape(found, (1,) * input.ndim) if dim is None and keepdim else found
 
 
+@with_out
 def argmax(input, dim=None, keepdim=False):
     """The place of the largest element, of all or along `dim`."""
     return _argument(input, dim, keepdim, reduce.amax, "argmax")
 
 
+@with_out
 def argmin(input, dim=None, keepdim=False):
     """The place of the smallest element, of all or along `dim`."""
     return _argument(input, dim, keepdim, reduce.amin, "argmin")

@@ -4,7 +4,8 @@
 
 A name that neither the sources nor the facade's own submodules have raises UnsupportedError, which names the
 nearest one that exists. Modules are not handed out by their name in the house: `flambeau.data` is
-`torch.utils.data`.
+`torch.utils.data`. A source that the house does not have (yet) is passed over; a module without any cannot be
+imported.
 """
 
 import importlib
@@ -21,31 +22,47 @@ class UnsupportedError(AttributeError, NotImplementedError):
 
 def mirror(module, *sources):
     """(`__getattr__`, `__dir__`) for the facade's module called `module`; `sources` are names of modules."""
-
     missing = object()
+    present = [source for source in sources if exists(source)]
+    if sources and not present:
+        shown = "torch" + module[len(_FACADE):]
+        raise ModuleNotFoundError(f"No module named {shown!r} in Flambeau's facade of torch (yet)", name=shown)
 
     def find(name):
         if name == "__all__":
             return [known for known in names() if not known.startswith("_")]
-        if name.startswith("__"):
+        if name.startswith("__") and name != "__config__":
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
         if has_submodule(module, name):
-            return importlib.import_module(f"{module}.{name}")
-        for source in sources:
-            value = getattr(importlib.import_module(source), name, missing)
-            if value is not missing and not name.startswith("_") and not isinstance(value, types.ModuleType):
+            try:
+                return importlib.import_module(f"{module}.{name}")
+            except ModuleNotFoundError as error:
+                raise UnsupportedError(unsupported(module, name, names())) from error
+        for source in map(importlib.import_module, present):
+            if name.startswith("_") and name not in getattr(source, "__all__", ()):
+                continue
+            value = getattr(source, name, missing)
+            if value is not missing and not isinstance(value, types.ModuleType):
                 setattr(sys.modules[module], name, value)       # the next access is a plain one
                 return value
         raise UnsupportedError(unsupported(module, name, names()))
 
     def names():
         found = {name for name in vars(sys.modules[module]) if not name.startswith("_")}
-        for source in map(importlib.import_module, sources):
+        for source in map(importlib.import_module, present):
             found.update(name for name in dir(source)
                          if not name.startswith("_") and not is_module(source, name))
         return sorted(found)
 
     return find, names
+
+
+def exists(module):
+    """True if the house has a module of that name; imports only what stands above it."""
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:
+        return False
 
 
 def is_module(source, name):
@@ -56,7 +73,7 @@ def is_module(source, name):
 
 def has_submodule(module, name):
     """True if there is a file for `module`.`name`."""
-    is_package = hasattr(sys.modules[module], "__path__")
+    is_package = "__path__" in vars(sys.modules[module])
     return is_package and importlib.util.find_spec(f"{module}.{name}") is not None
 
 

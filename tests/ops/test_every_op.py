@@ -18,8 +18,8 @@ UNTESTED_KINDS = ("random", "create")       # no operands to compare, or no refe
 
 
 def is_tested(operation):
-    """True for all but random ops and those that are tested as the derivative of another."""
-    if operation.kind in UNTESTED_KINDS or type(operation).__module__ == "flambeau.ops.random":
+    """True for all but random and dense ops (with tests of their own), and those that are the derivative of another."""
+    if operation.kind in UNTESTED_KINDS or type(operation).__module__ in ("flambeau.ops.random", "flambeau.ops.linalg"):
         return False
     other = stated.TESTED_BY.get(operation.name)
     return other is None or not is_tested(REGISTRY[other])

@@ -1,4 +1,4 @@
-"""torch.autograd"""
+"""torch.autograd.grad_mode"""
 
 from flambeau.torch import _mirror
 

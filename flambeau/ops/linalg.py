@@ -1,0 +1,523 @@
+"""Dense linear algebra on the host (LAPACK through NumPy), with derivatives in ops.
+
+Every op takes matrices in the last two axes and batches of them in the axes before; operands of one op have the same batch
+axes (the functions of `linalg_functions` broadcast). The derivatives are those of real matrices.
+"""
+
+from flambeau.base.errors import ShapeError, fail
+from flambeau.base.lazy import LazyModule
+from flambeau.ops.elementwise import where
+from flambeau.ops.host import require_floating
+from flambeau.ops.join import cat
+from flambeau.ops.kinds import Opaque
+from flambeau.ops.matmul import matmul
+from flambeau.ops.reduce import sum as total
+from flambeau.ops.samples import ulps
+from flambeau.ops.spec import op
+from flambeau.ops.triangles import _diagonal_matrix, _eye_like, _lower_triangle, _upper_triangle
+from flambeau.ops.view import narrow, transpose, unsqueeze
+from flambeau.types.dtype import complex64, complex128, float32, float64, int32
+
+numpy = LazyModule("numpy")
+
+
+class LinAlgError(RuntimeError):
+    """A matrix for which the decomposition does not exist, such as a singular one."""
+
+
+def checked(name, function, *arrays, **how):
+    """Call a function of numpy.linalg; its LinAlgError becomes ours."""
+    try:
+        return function(*arrays, **how)
+    except numpy.linalg.LinAlgError as error:
+        fail(f"linalg.{name}", str(error), hint="the input is singular or not of the kind this function needs",
+             kind=LinAlgError)
+
+
+def mt(x):
+    """The transpose of each matrix."""
+    return transpose(x, -1, -2)
+
+
+def matrices(name, *operands, square=False):
+    """Check that the operands are floating matrices, square ones where asked."""
+    require_floating(f"linalg.{name}", *operands)
+    for i, x in enumerate(operands):
+        if len(x.shape) < 2:
+            fail(f"linalg.{name}", "the input must have at least 2 dimensions", tuple(x.shape), kind=ShapeError)
+        rows, columns = x.shape[-2:]
+        if i == 0 and square and rows != columns and isinstance(rows, int) and isinstance(columns, int):
+            fail(f"linalg.{name}", "the matrices must be square", tuple(x.shape), "(..., n, n)", kind=ShapeError)
+
+
+class Dense(Opaque):
+    """What the ops here share: float32 and float64 matrices."""
+
+    signature = "A"
+    operands = ("A",)
+    dtypes = (float32, float64)
+    tolerance = ulps(4096)
+    shapes = ((3, 3), (2, 4, 4))
+
+    def samples(rng, shape):
+        return [well_conditioned(rng, shape)]
+
+
+def well_conditioned(rng, shape):
+    """Random matrices with a dominant diagonal."""
+    return rng.uniform(-1, 1, shape) + 3 * numpy.eye(*shape[-2:])
+
+
+def symmetric_samples(rng, shape):
+    """Random positive definite matrices with distinct eigenvalues."""
+    x = rng.uniform(-0.3, 0.3, shape)
+    return [x + numpy.swapaxes(x, -1, -2) + numpy.diag(numpy.arange(2.0, 2.0 + shape[-1]))]
+
+
+# ------------------------------------------------------------------------------ determinants, inverse
+@op
+class LinalgDet(Dense):
+    """The determinant of each matrix."""
+
+    name = "_linalg_det"
+
+    def infer(self, inputs, attrs):
+        matrices("det", *inputs, square=True)
+        return [(inputs[0].dtype, tuple(inputs[0].shape[:-2]))]
+
+    def host(A):
+        return numpy.linalg.det(A)
+
+    reference = host
+
+    def derivative(grad, A):
+        return unsqueeze(unsqueeze(grad, -1), -1) * _linalg_cofactor(A)           # noqa: F821
+
+
+@op
+class LinalgCofactor(Dense):
+    """det(A) inv(A)^T, defined for singular matrices too: the derivative of the determinant."""
+
+    name = "_linalg_cofactor"
+
+    def infer(self, inputs, attrs):
+        return [(inputs[0].dtype, tuple(inputs[0].shape))]
+
+    def host(A):
+        u, s, vh = numpy.linalg.svd(A)
+        n = s.shape[-1]
+        others = numpy.where(numpy.eye(n, dtype=bool), 1, s[..., None, :]).prod(-1)
+        sign = numpy.linalg.det(u) * numpy.linalg.det(vh)
+        return (u * (others * sign[..., None])[..., None, :]) @ vh
+
+    def reference(A):
+        return numpy.linalg.det(A)[..., None, None] * numpy.swapaxes(numpy.linalg.inv(A), -1, -2)
+
+    def derivative(grad, out, A):
+        inverse = mt(_linalg_inv(A))          # noqa: F821
+        share = total(total(grad * out, -1, True), -2, True)
+        return inverse * share - matmul(matmul(out, mt(grad)), inverse)
+
+
+@op
+class LinalgSlogdet(Dense):
+    """Sign and logarithm of the absolute value of the determinant."""
+
+    name = "_linalg_slogdet"
+    outputs = ("sign", "logabsdet")
+
+    def infer(self, inputs, attrs):
+        matrices("slogdet", *inputs, square=True)
+        return [(inputs[0].dtype, tuple(inputs[0].shape[:-2]))] * 2
+
+    def host(A):
+        return tuple(numpy.linalg.slogdet(A))
+
+    reference = host
+
+    def derivative(grad, A):
+        if grad[1] is None:
+            return None
+        return unsqueeze(unsqueeze(grad[1], -1), -1) * mt(_linalg_inv(A))         # noqa: F821
+
+
+@op
+class LinalgInv(Dense):
+    """The inverse of each matrix."""
+
+    name = "_linalg_inv"
+
+    def infer(self, inputs, attrs):
+        matrices("inv", *inputs, square=True)
+        return [(inputs[0].dtype, tuple(inputs[0].shape))]
+
+    def host(A):
+        return checked("inv", numpy.linalg.inv, A)
+
+    reference = host
+
+    def derivative(grad, out, A):
+        inverse = mt(out)
+        return -matmul(matmul(inverse, grad), inverse)
+
+
+@op
+class LinalgPinv(Dense):
+    """The pseudo-inverse of each matrix; singular values up to max(atol, rtol * largest) count as zero."""
+
+    name = "_linalg_pinv"
+    signature = "A, rcond"
+    shapes = ((3, 3), (2, 4, 3), (3, 4))
+    cases = [{"rcond": 1e-6}]
+
+    def infer(self, inputs, attrs):
+        matrices("pinv", *inputs)
+        *batch, m, n = inputs[0].shape
+        return [(inputs[0].dtype, (*batch, n, m))]
+
+    def host(A, rcond):
+        return checked("pinv", numpy.linalg.pinv, A, rcond)
+
+    reference = host
+
+    def derivative(grad, out, A):
+        g, across = mt(grad), mt(out)
+        if A.shape[-2] <= A.shape[-1]:
+            k = matmul(g, out)
+            spread = matmul(k, across)
+            return -mt(matmul(out, k)) + spread - matmul(matmul(A, out), spread) \
+                + matmul(matmul(across, out), g - matmul(k, A))
+        k = matmul(out, g)
+        spread = matmul(across, k)
+        return -mt(matmul(k, out)) + matmul(matmul(g - matmul(A, k), out), across) + spread \
+            - matmul(matmul(spread, out), A)
+
+
+# ------------------------------------------------------------------------------ systems of equations
+class System(Dense):
+    """A X = B for matrices B."""
+
+    signature = "A, B"
+    operands = ("A", "B")
+
+    def samples(rng, shape):
+        return [well_conditioned(rng, shape), rng.uniform(-1, 1, (*shape[:-1], 2))]
+
+    def infer(self, inputs, attrs):
+        matrices("solve", *inputs, square=True)
+        return [(inputs[0].dtype, tuple(inputs[1].shape))]
+
+
+@op
+class LinalgSolve(System):
+    """X with A X = B."""
+
+    name = "_linalg_solve"
+
+    def host(A, B):
+        return checked("solve", numpy.linalg.solve, A, B)
+
+    reference = host
+
+    def derivative(grad, out, A, B):
+        into_b = _linalg_solve(mt(A), grad)          # noqa: F821
+        return -matmul(into_b, mt(out)), into_b
+
+
+@op
+class LinalgSolveTriangular(System):
+    """X with A X = B for triangular A; the other triangle, and with `unitriangular` the diagonal, are not read."""
+
+    name = "_linalg_solve_triangular"
+    signature = "A, B, *, upper, unitriangular=False"
+    cases = [{"upper": True}, {"upper": False}, {"upper": True, "unitriangular": True}]
+
+    def host(A, B, upper, unitriangular):
+        n, x = A.shape[-1], numpy.array(B)
+        with numpy.errstate(all="ignore"):
+            for i in (range(n - 1, -1, -1) if upper else range(n)):
+                known = slice(i + 1, n) if upper else slice(0, i)
+                row = x[..., i, :] - (A[..., i:i + 1, known] @ x[..., known, :])[..., 0, :]
+                x[..., i, :] = row if unitriangular else row / A[..., i, i][..., None]
+        return x
+
+    def reference(A, B, upper, unitriangular=False):
+        A = numpy.triu(A) if upper else numpy.tril(A)
+        if unitriangular:
+            A = A - A * numpy.eye(A.shape[-1]) + numpy.eye(A.shape[-1])
+        return numpy.linalg.solve(A, B)
+
+    def derivative(grad, out, A, B, *, upper, unitriangular):
+        into_b = _linalg_solve_triangular(mt(A), grad, upper=not upper, unitriangular=unitriangular)     # noqa: F821
+        into_a = -matmul(into_b, mt(out))
+        strict = int(unitriangular)
+        return _upper_triangle(into_a, strict) if upper else _lower_triangle(into_a, -strict), into_b
+
+
+# ------------------------------------------------------------------------------ decompositions
+@op
+class LinalgCholesky(Dense):
+    """Lower triangular L with A = L L^T; only the lower triangle of A is read."""
+
+    name = "_linalg_cholesky"
+    samples = symmetric_samples
+
+    def infer(self, inputs, attrs):
+        matrices("cholesky", *inputs, square=True)
+        return [(inputs[0].dtype, tuple(inputs[0].shape))]
+
+    def host(A):
+        return checked("cholesky", numpy.linalg.cholesky, A)
+
+    reference = host
+
+    def derivative(grad, out, A):
+        product = _lower_triangle(matmul(mt(out), grad), 0)
+        product = product - _diagonal_matrix(product) * 0.5
+        solved = _linalg_solve_triangular(mt(out), product, upper=True)           # noqa: F821
+        solved = mt(_linalg_solve_triangular(mt(out), mt(solved), upper=True))    # noqa: F821
+        return (solved + mt(solved)) * 0.5
+
+
+@op
+class LinalgQrReduced(Dense):
+    """Q with orthonormal columns and upper triangular R with A = Q R."""
+
+    name = "_linalg_qr_reduced"
+    outputs = ("Q", "R")
+    shapes = ((3, 3), (2, 4, 3), (3, 4))
+
+    def infer(self, inputs, attrs):
+        matrices("qr", *inputs)
+        *batch, m, n = inputs[0].shape
+        k = _smaller(m, n)
+        return [(inputs[0].dtype, (*batch, m, k)), (inputs[0].dtype, (*batch, k, n))]
+
+    def host(A):
+        return tuple(checked("qr", numpy.linalg.qr, A))
+
+    reference = host
+
+    def derivative(grad, out, A):
+        (into_q, into_r), (q, r) = grad, out
+        m, n = A.shape[-2:]
+        if isinstance(m, int) and isinstance(n, int) and m < n:
+            rest = None
+            if into_r is not None:
+                behind = narrow(into_r, -1, m, n - m)
+                rest = matmul(q, behind)
+                extra = matmul(narrow(A, -1, m, n - m), mt(behind))
+                into_q = extra if into_q is None else into_q + extra
+                into_r = narrow(into_r, -1, 0, m)
+            first = _qr_square(into_q, into_r, q, narrow(r, -1, 0, m))
+            return cat((first, first.new_zeros((*A.shape[:-1], n - m)) if rest is None else rest), -1)
+        return _qr_square(into_q, into_r, q, r)
+
+
+def _qr_square(into_q, into_r, q, r):
+    """The gradient of A = q r with square r."""
+    middle = None if into_r is None else matmul(r, mt(into_r))
+    if into_q is not None:
+        part = matmul(mt(into_q), q)
+        middle = -part if middle is None else middle - part
+    both = _lower_triangle(middle, -1)
+    middle = matmul(q, both + mt(both) + _diagonal_matrix(middle))
+    if into_q is not None:
+        middle = middle + into_q
+    return mt(_linalg_solve_triangular(r, mt(middle), upper=True))       # noqa: F821
+
+
+def _smaller(m, n):
+    from flambeau.types.dim import minimum
+    return min(m, n) if isinstance(m, int) and isinstance(n, int) else minimum(m, n)
+
+
+@op
+class LinalgEigh(Dense):
+    """Eigenvalues in ascending order and orthonormal eigenvectors of symmetric matrices."""
+
+    name = "_linalg_eigh"
+    signature = "A, UPLO='L'"
+    outputs = ("eigenvalues", "eigenvectors")
+    samples = symmetric_samples
+
+    def infer(self, inputs, attrs):
+        matrices("eigh", *inputs, square=True)
+        return [(inputs[0].dtype, tuple(inputs[0].shape[:-1])), (inputs[0].dtype, tuple(inputs[0].shape))]
+
+    def host(A, UPLO):
+        return tuple(checked("eigh", numpy.linalg.eigh, A, UPLO))
+
+    def reference(A, UPLO="L"):
+        return tuple(numpy.linalg.eigh(A, UPLO))
+
+    def derivative(grad, out, A):
+        (into_values, into_vectors), (values, vectors) = grad, out
+        middle = None if into_values is None else _eye_like(A) * unsqueeze(into_values, -1)
+        if into_vectors is not None:
+            gap = unsqueeze(values, -2) - unsqueeze(values, -1) + _eye_like(A)
+            turned = matmul(mt(vectors), into_vectors) / gap
+            turned = turned - _diagonal_matrix(turned)
+            middle = turned if middle is None else middle + turned
+        return matmul(matmul(vectors, middle), mt(vectors))
+
+
+@op
+class LinalgEig(Dense):
+    """Complex eigenvalues and eigenvectors of square matrices."""
+
+    name = "_linalg_eig"
+    outputs = ("eigenvalues", "eigenvectors")
+    differentiable = False
+
+    def infer(self, inputs, attrs):
+        matrices("eig", *inputs, square=True)
+        kind = complex64 if inputs[0].dtype is float32 else complex128
+        return [(kind, tuple(inputs[0].shape[:-1])), (kind, tuple(inputs[0].shape))]
+
+    def host(A):
+        return tuple(checked("eig", numpy.linalg.eig, A))
+
+    reference = host
+
+
+@op
+class LinalgSvdReduced(Dense):
+    """A = U diag(S) Vh with singular values in descending order."""
+
+    name = "_linalg_svd_reduced"
+    outputs = ("U", "S", "Vh")
+    shapes = ((3, 3), (2, 4, 3), (3, 4))
+
+    def samples(rng, shape):
+        return [rng.uniform(-0.4, 0.4, shape) + numpy.arange(1, 1 + shape[-1]) * numpy.eye(*shape[-2:])]
+
+    def infer(self, inputs, attrs):
+        matrices("svd", *inputs)
+        *batch, m, n = inputs[0].shape
+        k, dtype = _smaller(m, n), inputs[0].dtype
+        return [(dtype, (*batch, m, k)), (dtype, (*batch, k)), (dtype, (*batch, k, n))]
+
+    def host(A):
+        return tuple(checked("svd", numpy.linalg.svd, A, full_matrices=False))
+
+    reference = host
+
+    def derivative(grad, out, A):
+        (into_u, into_s, into_vh), (u, s, vh) = grad, out
+        m, n = A.shape[-2:]
+        row, column = unsqueeze(s, -2), unsqueeze(s, -1)
+        eye = _eye_like(matmul(mt(u), u))
+        gap = (row - column) * (row + column) + eye
+        middle = eye * column * 0 if into_s is None else eye * unsqueeze(into_s, -1)
+        if into_u is not None:
+            inner = matmul(mt(u), into_u)
+            middle = middle + (inner - mt(inner)) / gap * row
+        if into_vh is not None:
+            inner = matmul(vh, mt(into_vh))
+            middle = middle + column * ((inner - mt(inner)) / gap)
+        result = matmul(matmul(u, middle), vh)
+        if into_u is not None and m != s.shape[-1]:
+            rest = into_u / row
+            result = result + matmul(rest - matmul(u, matmul(mt(u), rest)), vh)
+        if into_vh is not None and n != s.shape[-1]:
+            rest = into_vh / column
+            result = result + matmul(u, rest - matmul(matmul(rest, mt(vh)), vh))
+        return result
+
+
+# ------------------------------------------------------------------------------ LU
+@op
+class LinalgLuFactor(Dense):
+    """L and U in one matrix (the unit diagonal of L left out), and the 1-based row exchanges."""
+
+    name = "_linalg_lu_factor"
+    outputs = ("LU", "pivots", "info")
+    shapes = ((3, 3), (2, 4, 4))
+
+    def infer(self, inputs, attrs):
+        matrices("lu_factor", *inputs)
+        *batch, m, n = inputs[0].shape
+        return [(inputs[0].dtype, tuple(inputs[0].shape)), (int32, (*batch, _smaller(m, n))), (int32, tuple(batch))]
+
+    def host(A):
+        return lu_factor(A)
+
+    reference = host
+
+    def derivative(grad, out, A):
+        (packed, pivots, _), into = out, grad[0]
+        k = packed.shape[-1]
+        lower, upper = _lower_triangle(packed, -1) + _eye_like(packed), _upper_triangle(packed, 0)
+        middle = _lower_triangle(matmul(mt(lower), _lower_triangle(into, -1)), -1) \
+            + _upper_triangle(matmul(_upper_triangle(into, 0), mt(upper)), 0)
+        middle = _linalg_solve_triangular(mt(lower), middle, upper=True, unitriangular=True)         # noqa: F821
+        middle = mt(_linalg_solve_triangular(upper, mt(middle), upper=True))                         # noqa: F821
+        return matmul(permutation(pivots, k, into.dtype), middle)
+
+
+def lu_factor(A):
+    """Gaussian elimination with row exchanges, all matrices of the batch at once (NumPy arrays)."""
+    a = numpy.array(A)
+    *batch, m, n = a.shape
+    a = a.reshape(-1, m, n)
+    k = min(m, n)
+    pivots, info = numpy.zeros((len(a), k), "int32"), numpy.zeros(len(a), "int32")
+    every = numpy.arange(len(a))
+    for j in range(k):
+        best = j + abs(a[:, j:, j]).argmax(-1)
+        pivots[:, j] = best + 1
+        a[every, j], a[every, best] = a[every, best], a[every, j]
+        pivot = a[:, j, j]
+        info = numpy.where((pivot == 0) & (info == 0), j + 1, info)
+        a[:, j + 1:, j] /= numpy.where(pivot == 0, 1, pivot)[:, None]
+        a[:, j + 1:, j + 1:] -= a[:, j + 1:, j, None] * a[:, j, None, j + 1:]
+    return a.reshape(*batch, m, n), pivots.reshape(*batch, k), info.astype("int32").reshape(batch)
+
+
+def permutation(pivots, rows, dtype):
+    """The matrices P with A = P L U for 1-based row exchanges."""
+    from flambeau.ops.linalg_functions import zero_one_permutation
+    return zero_one_permutation(pivots, rows, dtype)
+
+
+# ------------------------------------------------------------------------------ exponential
+@op
+class MatrixExp(Dense):
+    """The matrix exponential of each square matrix."""
+
+    name = "_matrix_exp"
+
+    def infer(self, inputs, attrs):
+        matrices("matrix_exp", *inputs, square=True)
+        return [(inputs[0].dtype, tuple(inputs[0].shape))]
+
+    def host(A):
+        return exponential(A.astype("float64"))
+
+    reference = host
+
+    def derivative(grad, A):
+        n = A.shape[-1]
+        across = mt(A)
+        above = cat((across, grad), -1)
+        below = cat((where(across == across, 0.0, across), across), -1)
+        return narrow(narrow(_matrix_exp(cat((above, below), -2)), -2, 0, n), -1, n, n)         # noqa: F821
+
+
+def exponential(a):
+    """Taylor's series of degree 18 on a / 2^s, squared s times (NumPy arrays)."""
+    if a.size == 0:
+        return a
+    norm = abs(a).sum(-2).max(-1)
+    with numpy.errstate(divide="ignore"):
+        steps = numpy.maximum(0, numpy.ceil(numpy.log2(norm)) + 1)
+    steps = numpy.where(numpy.isfinite(steps), steps, 0)
+    scaled = a / 2.0 ** steps[..., None, None]
+    result = term = numpy.broadcast_to(numpy.eye(a.shape[-1]), a.shape)
+    for i in range(1, 19):
+        term = term @ scaled / i
+        result = result + term
+    for i in range(int(steps.max())):
+        result = numpy.where((i < steps)[..., None, None], result @ result, result)
+    return result

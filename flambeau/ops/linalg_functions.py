@@ -1,0 +1,486 @@
+"""The functions of `flambeau.linalg`: plain Python over the dense ops of `linalg` and other ops."""
+
+from collections import namedtuple
+
+from flambeau.base.errors import ShapeError, fail
+from flambeau.ops import linalg as dense
+from flambeau.ops.create import iota
+from flambeau.ops.elementwise import cast, where
+from flambeau.ops.host import require_floating
+from flambeau.ops.kinds import broadcast
+from flambeau.ops.linalg import mt
+from flambeau.ops.matmul import matmul
+from flambeau.ops.reduce import amax, sum as total
+from flambeau.ops.spec import public
+from flambeau.ops.triangles import _eye_like, _lower_triangle, _upper_triangle
+from flambeau.ops.view import expand, narrow, reshape, squeeze, unsqueeze
+from flambeau.runtime._core import Tensor
+from flambeau.types.dtype import int32, int64
+
+FINFO_EPS = {"float32": 2.0 ** -23, "float64": 2.0 ** -52}
+InvEx = namedtuple("linalg_inv_ex", ("inverse", "info"))
+SolveEx = namedtuple("linalg_solve_ex", ("result", "info"))
+CholeskyEx = namedtuple("linalg_cholesky_ex", ("L", "info"))
+Lstsq = namedtuple("linalg_lstsq", ("solution", "residuals", "rank", "singular_values"))
+Lu = namedtuple("linalg_lu", ("P", "L", "U"))
+LuFactor = namedtuple("linalg_lu_factor", ("LU", "pivots"))
+Qr = namedtuple("linalg_qr", ("Q", "R"))
+Svd = namedtuple("linalg_svd", ("U", "S", "Vh"))
+OldSvd = namedtuple("svd", ("U", "S", "V"))
+TriangularSolve = namedtuple("triangular_solve", ("solution", "cloned_coefficient"))
+
+
+# ------------------------------------------------------------------------------ helpers
+def together(name, a, b):
+    """Two batches of matrices with their batch axes broadcast."""
+    batch = broadcast(name, tuple(a.shape[:-2]), tuple(b.shape[:-2]))
+    return (x if tuple(x.shape[:-2]) == tuple(batch) else expand(x, (*batch, *x.shape[-2:])) for x in (a, b))
+
+
+def no_info(x):
+    """An info tensor that says: no failure."""
+    shape = tuple(x.shape[:-2])
+    return x.new_zeros(shape, dtype=int32)
+
+
+def diagonal(A, *, offset=0, dim1=-2, dim2=-1):
+    """The diagonals of matrices as vectors (a view)."""
+    from flambeau.ops.shape import diagonal as view_diagonal
+    return view_diagonal(A, offset, dim1, dim2)
+
+
+def zero_one_permutation(pivots, rows, dtype):
+    """The matrices P with A = P L U for 1-based row exchanges."""
+    import numpy
+
+    from flambeau.ops.host import array_of, tensor_of
+    exchanges = array_of(pivots.detach())
+    flat = exchanges.reshape(-1, exchanges.shape[-1]) if exchanges.size else exchanges.reshape(-1, max(1, rows))[:0]
+    count = int(numpy.prod(exchanges.shape[:-1], dtype=int))
+    order = numpy.tile(numpy.arange(rows), (count, 1))
+    every = numpy.arange(count)
+    for j in range(flat.shape[-1]):
+        other = flat[:, j] - 1
+        order[every, j], order[every, other] = order[every, other], order[every, j]
+    matrix = numpy.swapaxes(numpy.eye(rows)[order], -1, -2)
+    return tensor_of(matrix.reshape(*exchanges.shape[:-1], rows, rows), dtype)
+
+
+# ------------------------------------------------------------------------------ determinants, inverses
+@public(method=True)
+def det(A):
+    """The determinant of each square matrix."""
+    return dense._linalg_det(A)
+
+
+@public(method=True)
+def slogdet(A):
+    """(sign, logabsdet) of the determinant of each square matrix."""
+    return dense._linalg_slogdet(A)
+
+
+@public(method=True)
+def logdet(input):
+    """log(det(input)); NaN where the determinant is negative."""
+    sign, logarithm = dense._linalg_slogdet(input)
+    return where(sign < 0, float("nan"), logarithm)
+
+
+def inv(A):
+    """The inverse of each square matrix; LinAlgError if one is singular."""
+    return dense._linalg_inv(A)
+
+
+@public(method=True)
+def inverse(input):
+    """The inverse of each square matrix."""
+    return dense._linalg_inv(input)
+
+
+def inv_ex(A, *, check_errors=False):
+    """(inverse, info): info is 0 for each matrix that has one."""
+    return InvEx(dense._linalg_inv(A), no_info(A))
+
+
+def pinv(A, rcond=None, hermitian=False, *, atol=None, rtol=None):
+    """The pseudo-inverse; singular values up to max(atol, rtol * largest) count as zero."""
+    require_floating("linalg.pinv", A)
+    if rcond is not None:
+        rtol = rcond
+    return dense._linalg_pinv(A, _relative(A, atol, rtol))
+
+
+def _relative(A, atol, rtol):
+    """The relative tolerance that atol and rtol come to."""
+    m, n = A.shape[-2:]
+    atol, rtol = (t.item() if isinstance(t, Tensor) and t.ndim == 0 else t for t in (atol, rtol))
+    if rtol is None:
+        rtol = 0.0 if atol else max(m, n) * FINFO_EPS[A.dtype.name]
+    if atol:
+        largest = dense._linalg_svd_reduced(A.detach())[1].max().item() if A.numel() else 1.0
+        rtol = max(rtol, atol / largest if largest else 0.0)
+    return float(rtol)
+
+
+@public(method=True)
+def pinverse(input, rcond=1e-15):
+    """The pseudo-inverse of each matrix."""
+    return pinv(input, rcond)
+
+
+# ------------------------------------------------------------------------------ systems
+def solve(A, B, *, left=True):
+    """X with A X = B (left=False: X A = B); B may be a vector for each matrix."""
+    dense.matrices("solve", A, square=True)
+    require_floating("linalg.solve", A, B)
+    vector = B.ndim == 1 or (A.ndim - 1 == B.ndim and tuple(B.shape) == tuple(A.shape[:-1]))
+    b = unsqueeze(B, -1) if vector else B
+    if not left and not vector:
+        return mt(solve(mt(A), mt(B)))
+    if b.shape[-2] != A.shape[-1]:
+        fail("linalg.solve", "the sizes of A and B do not fit", [tuple(A.shape), tuple(B.shape)],
+             f"B with {A.shape[-1]} rows", kind=ShapeError)
+    x = dense._linalg_solve(*together("linalg.solve", A, b))
+    return squeeze(x, -1) if vector else x
+
+
+def solve_ex(A, B, *, left=True, check_errors=False):
+    """(result, info) of solve."""
+    return SolveEx(solve(A, B, left=left), no_info(A))
+
+
+def solve_triangular(A, B, *, upper, left=True, unitriangular=False):
+    """X with A X = B (left=False: X A = B) for triangular A."""
+    dense.matrices("solve_triangular", A, square=True)
+    dense.matrices("solve_triangular", A, B)
+    if not left:
+        return mt(solve_triangular(mt(A), mt(B), upper=not upper, unitriangular=unitriangular))
+    if A.shape[-1] != B.shape[-2]:
+        fail("linalg.solve_triangular", "the sizes of A and B do not fit", [tuple(A.shape), tuple(B.shape)],
+             f"B with {A.shape[-1]} rows", kind=ShapeError)
+    a, b = together("linalg.solve_triangular", A, B)
+    return dense._linalg_solve_triangular(a, b, upper=upper, unitriangular=unitriangular)
+
+
+@public(method=True)
+def triangular_solve(b, A, upper=True, transpose=False, unitriangular=False):
+    """(solution, A) of A X = b for triangular A."""
+    matrix = mt(A) if transpose else A
+    x = solve_triangular(matrix, b, upper=upper != transpose, unitriangular=unitriangular)
+    return TriangularSolve(x, A)
+
+
+def lstsq(A, B, rcond=None, *, driver=None):
+    """The X of least squares |A X - B|, with residuals, rank and singular values (empty but for driver 'gelsd', 'gelss')."""
+    require_floating("linalg.lstsq", A, B)
+    vector = A.ndim - 1 == B.ndim and tuple(B.shape) == tuple(A.shape[:-1])
+    b = unsqueeze(B, -1) if vector else B
+    if A.shape[-2] != b.shape[-2]:
+        fail("linalg.lstsq", "A and B have different numbers of rows", [tuple(A.shape), tuple(B.shape)], kind=ShapeError)
+    solution = matmul(pinv(A, rcond), b)
+    m, n = A.shape[-2:]
+    rank = matrix_rank(A) if driver != "gels" else A.new_empty((0,), dtype=int64)
+    values = dense._linalg_svd_reduced(A.detach())[1] if driver in ("gelsd", "gelss") else A.new_empty((0,))
+    full = m > n and (driver == "gels" or bool((rank == n).all()))
+    residuals = total((matmul(A, solution) - b) ** 2, -2) if full else A.new_empty((0,))
+    return Lstsq(squeeze(solution, -1) if vector else solution, residuals, rank, values)
+
+
+# ------------------------------------------------------------------------------ decompositions
+@public(method=True)
+def cholesky(input, upper=False):
+    """Lower triangular L with input = L L^T, or with `upper` its transpose."""
+    factor = dense._linalg_cholesky(mt(input) if upper else input)
+    return mt(factor) if upper else factor
+
+
+def cholesky_ex(A, *, upper=False, check_errors=False):
+    """(L, info); info is 0 for each matrix that is positive definite."""
+    return CholeskyEx(cholesky(A, upper), no_info(A))
+
+
+@public(method=True)
+def cholesky_solve(B, L, upper=False):
+    """X with A X = B, where A = L L^T (or L^T L for `upper`)."""
+    first = mt(L) if upper else L
+    return solve_triangular(mt(first), solve_triangular(first, B, upper=False), upper=True)
+
+
+@public(method=True)
+def cholesky_inverse(L, upper=False):
+    """The inverse of A = L L^T (or L^T L for `upper`)."""
+    first = _upper_triangle(L) if upper else _lower_triangle(L)
+    return cholesky_solve(expand(_eye_like(L), tuple(L.shape)), first, upper)
+
+
+def qr_decomposition(A, mode="reduced"):
+    """(Q, R) with A = Q R; mode 'complete' makes Q square, 'r' leaves it out."""
+    if mode not in ("reduced", "complete", "r"):
+        fail("linalg.qr", "unknown mode", mode, "'reduced', 'complete' or 'r'")
+    dense.matrices("qr", A)
+    m, n = A.shape[-2:]
+    if mode == "complete" and m > n:
+        return _complete_qr(A)
+    q, r = dense._linalg_qr_reduced(A)
+    return Qr(A.new_empty((0,)) if mode == "r" else q, r)
+
+
+def _complete_qr(A):
+    """Q and R of A with columns added that make it square and regular."""
+    import numpy
+
+    from flambeau.ops.host import array_of, tensor_of
+    q, r = numpy.linalg.qr(array_of(A.detach()), "complete")
+    return Qr(tensor_of(q, A.dtype), tensor_of(r, A.dtype))
+
+
+@public(method=True)
+def qr(input, some=True):
+    """(Q, R) with input = Q R; Q is square unless `some`."""
+    return qr_decomposition(input, "reduced" if some else "complete")
+
+
+def svd_decomposition(A, full_matrices=True, *, driver=None):
+    """(U, S, Vh) with A = U diag(S) Vh."""
+    dense.matrices("svd", A)
+    u, s, vh = dense._linalg_svd_reduced(A)
+    if full_matrices and A.shape[-1] != A.shape[-2]:
+        u, vh = _completed(u), mt(_completed(mt(vh)))
+    return Svd(u, s, vh)
+
+
+def _completed(q):
+    """Orthonormal columns, and constant further ones that make the matrix square."""
+    import numpy
+
+    from flambeau.ops.host import array_of, tensor_of
+    from flambeau.ops.join import cat
+    m, k = q.shape[-2:]
+    if m == k:
+        return q
+    full, r = numpy.linalg.qr(array_of(q.detach()), "complete")
+    return cat((q, tensor_of(full[..., k:], q.dtype)), -1)
+
+
+@public(method=True)
+def svd(input, some=True, compute_uv=True):
+    """(U, S, V) with input = U diag(S) V^T."""
+    u, s, vh = svd_decomposition(input, not some)
+    return OldSvd(u, s, mt(vh))
+
+
+def svdvals(A, *, driver=None):
+    """The singular values in descending order."""
+    return dense._linalg_svd_reduced(A)[1]
+
+
+def eigh(A, UPLO="L"):
+    """(eigenvalues, eigenvectors) of symmetric matrices; only one triangle is read."""
+    return dense._linalg_eigh(A, UPLO)
+
+
+def eigvalsh(A, UPLO="L"):
+    """The eigenvalues of symmetric matrices, ascending."""
+    return dense._linalg_eigh(A, UPLO)[0]
+
+
+def eig(A):
+    """(eigenvalues, eigenvectors), both complex, of square matrices."""
+    return dense._linalg_eig(A)
+
+
+def eigvals(A):
+    """The complex eigenvalues of square matrices."""
+    return dense._linalg_eig(A)[0]
+
+
+def lu_factor(A, *, pivot=True):
+    """(LU, pivots): both triangles in one matrix, and the 1-based row exchanges."""
+    return LuFactor(*dense._linalg_lu_factor(A)[:2])
+
+
+def lu_factor_ex(A, *, pivot=True, check_errors=False):
+    """(LU, pivots, info)."""
+    return dense._linalg_lu_factor(A)
+
+
+@public(method=False)
+def lu_unpack(LU_data, LU_pivots, unpack_data=True, unpack_pivots=True):
+    """(P, L, U) from a packed decomposition."""
+    m, n = LU_data.shape[-2:]
+    k = min(m, n)
+    empty = LU_data.new_empty((0,))
+    p = zero_one_permutation(LU_pivots, m, LU_data.dtype) if unpack_pivots else empty
+    if not unpack_data:
+        return Lu(p, empty, empty)
+    low, up = narrow(LU_data, -1, 0, k), narrow(LU_data, -2, 0, k)
+    return Lu(p, _lower_triangle(low, -1) + _eye_like(low), _upper_triangle(up, 0))
+
+
+def lu_decomposition(A, *, pivot=True):
+    """(P, L, U) with A = P L U."""
+    return lu_unpack(*dense._linalg_lu_factor(A)[:2])
+
+
+def lu_solve_factored(LU, pivots, B, *, left=True, adjoint=False):
+    """X with A X = B (left=False: X A = B; adjoint: A^T in place of A), from A's decomposition."""
+    if not left:
+        return mt(lu_solve_factored(LU, pivots, mt(B), adjoint=not adjoint))
+    p, low, up = lu_unpack(LU, pivots)
+    if adjoint:
+        y = solve_triangular(mt(up), B, upper=False)
+        return matmul(p, solve_triangular(mt(low), y, upper=True, unitriangular=True))
+    y = solve_triangular(low, matmul(mt(p), B), upper=False, unitriangular=True)
+    return solve_triangular(up, y, upper=True)
+
+
+@public(method=True)
+def lu_solve(b, LU_data, LU_pivots):
+    """X with A X = b from A's decomposition."""
+    return lu_solve_factored(LU_data, LU_pivots, b)
+
+
+# ------------------------------------------------------------------------------ powers, products
+@public(method=True)
+def matrix_power(input, n):
+    """The matrix product of n copies; the inverse for negative n."""
+    dense.matrices("matrix_power", input, square=True)
+    if n < 0:
+        input, n = dense._linalg_inv(input), -n
+    if n == 0:
+        return expand(_eye_like(input), tuple(input.shape)) + input * 0
+    result = None
+    while n:
+        if n & 1:
+            result = input if result is None else matmul(result, input)
+        n >>= 1
+        if n:
+            input = matmul(input, input)
+    return result
+
+
+@public(method=True)
+def matrix_exp(A):
+    """The matrix exponential."""
+    return dense._matrix_exp(A)
+
+
+def multi_dot(tensors):
+    """The product of matrices (the first and last may be vectors) in the order that needs the fewest multiplications."""
+    tensors = list(tensors)
+    if len(tensors) < 2:
+        fail("linalg.multi_dot", "expected at least 2 tensors", len(tensors))
+    first, last = tensors[0], tensors[-1]
+    if first.ndim == 1:
+        tensors[0] = unsqueeze(first, 0)
+    if last.ndim == 1:
+        tensors[-1] = unsqueeze(last, 1)
+    sizes = [t.shape[0] for t in tensors] + [tensors[-1].shape[1]]
+    result = _product(tensors, _best_split(sizes), 0, len(tensors) - 1)
+    if first.ndim == 1:
+        result = squeeze(result, 0)
+    return squeeze(result, -1) if last.ndim == 1 else result
+
+
+def _best_split(sizes):
+    """(first, last) -> where to split that part of the chain: the classic table."""
+    count = len(sizes) - 1
+    cost, split = {(i, i): 0 for i in range(count)}, {}
+    for length in range(1, count):
+        for i in range(count - length):
+            j = i + length
+            options = [(cost[i, k] + cost[k + 1, j] + sizes[i] * sizes[k + 1] * sizes[j + 1], k) for k in range(i, j)]
+            cost[i, j], split[i, j] = min(options)
+    return split
+
+
+def _product(tensors, split, i, j):
+    if i == j:
+        return tensors[i]
+    k = split[i, j]
+    return matmul(_product(tensors, split, i, k), _product(tensors, split, k + 1, j))
+
+
+@public(method=False)
+def chain_matmul(*matrices):
+    """The product of matrices."""
+    return matrices[0] if len(matrices) == 1 else multi_dot(matrices)
+
+
+# ------------------------------------------------------------------------------ rank, condition
+def matrix_rank(A, tol=None, hermitian=False, *, atol=None, rtol=None):
+    """The number of singular values above max(atol, rtol * largest)."""
+    require_floating("linalg.matrix_rank", A)
+    s = dense._linalg_svd_reduced(A.detach())[1]
+    if tol is not None:
+        atol, rtol = tol, 0.0
+    if rtol is None:
+        rtol = 0.0 if atol is not None and not isinstance(atol, Tensor) and atol > 0 \
+            else max(A.shape[-2:]) * FINFO_EPS[A.dtype.name]
+    if s.numel() == 0:
+        return s.new_zeros(tuple(A.shape[:-2]), dtype=int64)
+    limit = amax(s, -1) * rtol
+    if atol is not None:
+        limit = where(limit < atol, cast(atol, s.dtype) if isinstance(atol, Tensor) else atol, limit)
+    return total(cast(s > unsqueeze(limit, -1), int64), -1)
+
+
+def cond(A, p=None):
+    """The condition number of each matrix in the norm p (None: 2)."""
+    from flambeau.ops.norms import matrix_norm
+    if p in (None, 2, -2):
+        s = svdvals(A)
+        large, small = (narrow(s, -1, i, 1) for i in (0, s.shape[-1] - 1))
+        return squeeze(small / large if p == -2 else large / small, -1)
+    return matrix_norm(A, p) * matrix_norm(dense._linalg_inv(A), p)
+
+
+def tensorinv(A, ind=2):
+    """The inverse of a tensor as a map of its last axes to its first `ind` axes."""
+    size = 1
+    for s in A.shape[:ind]:
+        size = size * s
+    return reshape(inv(reshape(A, (size, -1))), (*A.shape[ind:], *A.shape[:ind]))
+
+
+def tensorsolve(A, B, dims=None):
+    """X with tensordot(A, X, X.ndim) = B."""
+    if dims is not None:
+        from flambeau.ops.view import permute
+        dims = [d % A.ndim for d in dims]
+        A = permute(A, [i for i in range(A.ndim) if i not in dims] + dims)
+    shape = tuple(A.shape[B.ndim:])
+    return reshape(solve(reshape(A, (B.numel(), -1)), reshape(B, (-1,))), shape)
+
+
+@public(method=False)
+def vander(x, N=None, *, increasing=False):
+    """Powers of x as columns: x^(N-1), ..., x, 1."""
+    n = x.shape[-1] if N is None else N
+    powers = iota((n,), 0)
+    return unsqueeze(x, -1) ** (powers if increasing else n - 1 - powers)
+
+
+def linalg_vander(x, *, N=None):
+    """Powers of x as columns: 1, x, ..., x^(N-1)."""
+    return vander(x, N, increasing=True)
+
+
+def vecdot(x, y, *, dim=-1):
+    """The sum of products along one axis."""
+    return total(x * y, dim)
+
+
+def householder_product(A, tau):
+    """The first columns of the product of Householder reflections (I - tau v v^T)."""
+    m, n = A.shape[-2:]
+    vectors = _lower_triangle(A, -1) + _eye_like(A)
+    q = expand(narrow(_eye_like(matmul(A, mt(A))), -1, 0, n), tuple(A.shape))
+    for i in range(tau.shape[-1] - 1, -1, -1):
+        v = narrow(vectors, -1, i, 1)
+        q = q - matmul(v, matmul(mt(v), q)) * unsqueeze(narrow(tau, -1, i, 1), -1)
+    return q
+
+
+public(method=True, aliases=("orgqr",))(householder_product)
+

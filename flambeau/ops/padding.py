@@ -1,0 +1,103 @@
+"""Padding: an axis made longer by constants or by its own elements, read by index. Negative sizes cut.
+
+`pad` lists (before, after) of the last axis, then of the one before it, and so on.
+"""
+
+from flambeau.base.errors import ArgumentError, ShapeError, fail
+from flambeau.ops.create import full, iota
+from flambeau.ops.index import index_select
+from flambeau.ops.join import cat
+from flambeau.ops.view import narrow
+from flambeau.types.dtype import int64
+from flambeau.types.shape import show_shape
+
+MODES = ("constant", "reflect", "replicate", "circular")
+
+
+def pad(input, pad, mode="constant", value=None):
+    """Surround the last axes.
+
+    Args:
+        pad: (before, after) of the last axis, then of the one before it, ...; negative numbers cut.
+        mode: 'constant' (`value`, default 0), 'reflect' (mirrored at the border element), 'replicate' (the border
+            element again), 'circular' (the other end).
+    """
+    pad = tuple(pad)
+    if len(pad) % 2:
+        fail("pad", "Padding length must be divisible by 2", pad, kind=RuntimeError)
+    if len(pad) // 2 > input.ndim:
+        fail("pad", "Padding length should be less than or equal to two times the input dimension", pad,
+             f"at most {input.ndim} pairs", kind=RuntimeError)
+    if mode not in MODES:
+        fail("pad", "unrecognised padding mode", repr(mode), " or ".join(map(repr, MODES)),
+             kind=NotImplementedError)
+    if mode != "constant":
+        check_pad(input, pad, mode, value)
+    pairs = [(input.ndim - 1 - i // 2, pad[i], pad[i + 1]) for i in range(0, len(pad), 2)]
+    out = input
+    for axis, before, after in pairs:
+        if mode == "constant":
+            out = cut(out, axis, before, after)
+        elif before or after:
+            out = padded_by_index(out, axis, before, after, mode)
+    if mode == "constant":
+        for axis, before, after in pairs:
+            out = surround(out, axis, max(before, 0), max(after, 0), 0 if value is None else value)
+    if out is input:
+        from flambeau.ops.elementwise import copy
+        return copy(input)
+    return out
+
+
+def check_pad(input, pad, mode, value):
+    """What the modes other than 'constant' ask for."""
+    if value is not None and value != 0:
+        fail("pad", f"Padding mode '{mode}' doesn't take in value argument", value, kind=ArgumentError)
+    count = len(pad) // 2
+    if not 1 <= count <= 3 or input.ndim not in (count + 1, count + 2):
+        fail("pad", f"mode {mode!r} pads the last 1, 2 or 3 axes of (batch, channels, ...) or (channels, ...)",
+             f"pad {pad} of {show_shape(input.shape)}", kind=NotImplementedError)
+    for i in range(0, len(pad), 2):
+        size = input.shape[input.ndim - 1 - i // 2]
+        longest = {"reflect": size - 1, "circular": size}.get(mode)
+        if longest is not None and max(pad[i], pad[i + 1]) > longest:
+            fail("pad", f"mode {mode!r} can pad by at most {longest} here", pad[i:i + 2],
+                 f"at most {longest} beside an axis of size {size}", kind=ShapeError)
+        if size + pad[i] + pad[i + 1] <= 0 or (size == 0 and mode != "circular"):
+            fail("pad", "the result would be empty", f"{pad} of {show_shape(input.shape)}", kind=ShapeError)
+
+
+def cut(x, axis, before, after):
+    """x without what negative numbers take off an axis."""
+    start, stop = max(-before, 0), x.shape[axis] - max(-after, 0)
+    if x.shape[axis] + before + after < 0 or stop < 0:
+        fail("pad", "the result would have a negative size", f"{(before, after)} of {show_shape(x.shape)}",
+             kind=RuntimeError)
+    if start == 0 and stop == x.shape[axis]:
+        return x
+    return narrow(x, axis, start, max(stop - start, 0))
+
+
+def surround(x, axis, before, after, value):
+    """x between constants along an axis."""
+    if not before and not after:
+        return x
+
+    def part(count):
+        shape = tuple(count if a == axis else s for a, s in enumerate(x.shape))
+        return (full(shape, value, x.dtype),) if count else ()
+    return cat((*part(before), x, *part(after)), axis)
+
+
+def padded_by_index(x, axis, before, after, mode):
+    """An axis read at the places that the mode gives."""
+    from flambeau.ops.elementwise import maximum, minimum, remainder
+    size = x.shape[axis]
+    place = iota((size + before + after,), 0, int64) - before
+    if mode == "reflect":
+        place = (size - 1) - abs((size - 1) - abs(place))
+    elif mode == "replicate":
+        place = minimum(maximum(place, 0), size - 1)
+    else:
+        place = remainder(place, size)
+    return index_select(x, axis, place)

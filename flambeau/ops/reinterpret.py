@@ -1,0 +1,165 @@
+"""The tensor's own record changed: views of its bytes as another dtype, and another shape in place.
+
+`x.unsqueeze_(0)` gives x itself the shape and strides of the view `x.unsqueeze(0)`; on the tape x continues as that
+view.
+"""
+
+from flambeau.base.errors import fail
+from flambeau.ops import plans
+from flambeau.ops import view as views
+from flambeau.ops.shape import select, swapaxes
+from flambeau.ops.spec import FUNCTIONS, public
+from flambeau.ops.strided import Recorded, as_strided
+from flambeau.ops.view import squeeze, transpose, unsqueeze
+from flambeau.runtime import _core
+from flambeau.types.dtype import complex64, complex128, float32, float64
+from flambeau.types.layout import contiguous_strides
+from flambeau.types.shape import numel
+
+
+# ---------------------------------------------------------------------------------- bytes seen as another dtype
+class ViewAsReal(Recorded):
+    """On the tape: complex elements seen as pairs."""
+
+    name = "view_as_real"
+
+    @staticmethod
+    def derivative(grad, x):
+        return view_as_complex(grad)
+
+
+class ViewAsComplex(Recorded):
+    """On the tape: pairs seen as complex elements."""
+
+    name = "view_as_complex"
+
+    @staticmethod
+    def derivative(grad, x):
+        return view_as_real(grad)
+
+
+VIEW_AS_REAL, VIEW_AS_COMPLEX = ViewAsReal(), ViewAsComplex()
+COMPLEX = {complex64: float32, complex128: float64}
+
+
+def _other_dtype(operation, x, shape, strides, dtype):
+    """The memory of x as another dtype, on the tape."""
+    out = _core.from_memory(x.data_ptr(), 0, x.detach(), shape, strides, 0, dtype)
+    if x.requires_grad and _core.grad_mode():
+        plans.record_python(operation, (x,), out, {})
+    return out
+
+
+@public(method=False)
+def view_as_real(input):
+    """A complex tensor as real and imaginary parts along a new last axis of size 2, a view."""
+    if input.dtype not in COMPLEX:
+        fail("view_as_real", "view_as_real is only supported for complex tensors", input.dtype)
+    return _other_dtype(VIEW_AS_REAL, input, (*input.shape, 2), (*(2 * s for s in input.stride()), 1),
+                        COMPLEX[input.dtype])
+
+
+@public(method=False)
+def view_as_complex(input):
+    """Pairs along the last axis, of size 2 and stride 1, as complex elements, a view."""
+    dtype = next((c for c, part in COMPLEX.items() if part is input.dtype), None)
+    if dtype is None:
+        fail("view_as_complex", "view_as_complex is only supported for half, float and double tensors", input.dtype)
+    if not input.ndim or input.shape[-1] != 2:
+        fail("view_as_complex", "Tensor must have a last dimension of size 2", tuple(input.shape))
+    strides = input.stride()
+    if strides[-1] != 1 or any(s % 2 for s in strides[:-1]):
+        fail("view_as_complex", "Tensor must have a last dimension with stride 1, and other strides divisible by 2",
+             strides)
+    return _other_dtype(VIEW_AS_COMPLEX, input, tuple(input.shape[:-1]), tuple(s // 2 for s in strides[:-1]), dtype)
+
+
+def part_of(name, which):
+    """real and imag."""
+    def function(input):
+        if input.dtype.kind == "c":
+            return select(view_as_real(input), -1, which)
+        if which:
+            fail("imag", "imag is not implemented for tensors with non-complex dtypes.", input.dtype)
+        return input
+
+    function.__name__ = name
+    function.__doc__ = f"The {'imaginary' if which else name} parts as a view."
+    _core.attach_attribute(name, property(function))
+    return public(method=False)(function)
+
+
+part_of("real", 0)
+part_of("imag", 1)
+
+
+def view(self, *shape, dtype=None):
+    """The same memory in another shape, or with its bytes read as another dtype (of the same width so far)."""
+    dtype = shape[0] if len(shape) == 1 and hasattr(shape[0], "itemsize") else dtype
+    if dtype is None:
+        return views.view(self, *shape)
+    if dtype is self.dtype:
+        return _core.view_of(self, tuple(self.shape), self.stride(), 0)
+    mine, other = self.dtype.itemsize, dtype.itemsize
+    sizes, strides = list(self.shape), list(self.stride())
+    if mine != other:
+        if not sizes or strides[-1] != 1 or (sizes[-1] * mine) % other:
+            fail("view", f"self.size(-1) must be divisible by {other / mine} and its stride 1 to view {self.dtype} as "
+                 f"{dtype} (different element sizes)", (tuple(sizes), tuple(strides)))
+        sizes[-1] = sizes[-1] * mine // other
+        strides = [s * mine // other for s in strides[:-1]] + [1]
+    return _core.from_memory(self.data_ptr(), 0, self, tuple(sizes), strides, 0, dtype)
+
+
+public()(view)
+
+
+# ---------------------------------------------------------------------------------- another shape in place
+def reshaping(name, function):
+    """The in-place form of a view: the tensor itself gets the view's shape and strides."""
+    def method(self, *args, **kwargs):
+        from flambeau.ops.write import check_write
+        check_write(name, self)
+        made = function(self, *args, **kwargs)
+        recorded = made.requires_grad and _core.grad_mode()
+        self._assign(made.detach())
+        if recorded:
+            _core.rebase(self, made)
+        return self
+
+    method.__name__ = name
+    method.__doc__ = f"{name[:-1]}, in place: the tensor itself takes the shape and strides of the view."
+    _core.attach_attribute(name, method)
+
+
+for _name, _function in (("squeeze", squeeze), ("unsqueeze", unsqueeze), ("transpose", transpose), ("t", views.t),
+                         ("swapaxes", swapaxes), ("swapdims", swapaxes), ("as_strided", as_strided)):
+    reshaping(_name + "_", _function)
+
+
+def resize_(self, *sizes, memory_format=None):
+    """Another shape for the tensor, in place: elements in row-major order are kept, new ones are undefined."""
+    sizes = tuple(sizes[0]) if len(sizes) == 1 and not isinstance(sizes[0], int) else sizes
+    if self.requires_grad:
+        fail("resize_", "cannot resize variables that require grad")
+    if any(s < 0 for s in sizes):
+        fail("resize_", "a size is negative", sizes)
+    room = 0 if self.is_shape_only else len(self.storage_) // self.element_size() - self.storage_offset()
+    if numel(sizes) > room:
+        grown = _core.empty_strided((numel(sizes),), None, self.dtype)
+        if room:
+            from flambeau.ops.write import write
+            write(_core.view_of(grown, (room,), (1,), 0), _core.view_of(self, (room,), (1,), 0).detach())
+        self._assign(grown)
+    self._assign(_core.view_of(self, sizes, contiguous_strides(sizes), 0))
+    return self
+
+
+_core.attach_attribute("resize_", resize_)
+def resize_as_(input, the_template, *, memory_format=None):
+    """`resize_` to the shape of another tensor."""
+    return resize_(input, tuple(the_template.shape))
+
+
+_core.attach_attribute("resize_as_", resize_as_)
+FUNCTIONS["resize_as_"] = resize_as_

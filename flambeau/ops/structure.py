@@ -1,0 +1,420 @@
+"""Copies that rearrange: flipped, rolled, repeated, masked to triangles, joined from several tensors."""
+
+from flambeau.base.errors import fail
+from flambeau.base.lazy import LazyModule
+from flambeau.ops import shape as shapes
+from flambeau.ops import view as views
+from flambeau.ops.create import full, iota
+from flambeau.ops.elementwise import EVERY, cast, where
+from flambeau.ops.index import index_select
+from flambeau.ops.join import cat, stack
+from flambeau.ops.kinds import View
+from flambeau.ops.out import with_out
+from flambeau.ops.samples import unary_samples
+from flambeau.ops.shape import atleast_1d, atleast_2d, atleast_3d, ravel, tensor_list
+from flambeau.ops.spec import FUNCTIONS, REGISTRY, op, public, write_out
+from flambeau.ops.view import clone, expand, permute, reshape, slice_, transpose, unsqueeze
+from flambeau.runtime._core import Tensor
+from flambeau.types.dtype import int32, int64, promote
+from flambeau.types.shape import normalize_axes, normalize_axis, numel
+
+numpy = LazyModule("numpy")
+
+
+# ---------------------------------------------------------------------------------- turned and moved
+@op
+class Reversed(View):
+    """A view that runs backwards along `dims`."""
+
+    name = "_reversed"
+    signature = "input, dims"
+    dtypes = EVERY
+    samples = unary_samples()
+    shapes = ((3,), (5, 7), (2, 3, 33))
+    cases = [{"dims": (0,)}, {"dims": (-1,)}]
+
+    def prepare(self, values):
+        return values | {"dims": normalize_axes(values["dims"], values["input"].ndim, "flip")}
+
+    def view(shape, strides, offset, dims):
+        for d in dims:
+            offset = offset + (shape[d] - 1) * strides[d]
+        return shape, tuple(-s if a in dims else s for a, s in enumerate(strides)), offset
+
+    def reference(input, dims):
+        return numpy.flip(input, dims)
+
+    def derivative(grad, x, *, dims):
+        return reversed_view(grad, dims)
+
+
+reversed_view = REGISTRY["_reversed"].function
+
+
+@public()
+def flip(input, *args, dims=()):
+    """A copy with the elements in reverse order along `dims`: flip(x, 0, 1), flip(x, (0, 1))."""
+    dims = normalize_axes(_sizes(args) or dims, input.ndim, "flip")
+    return clone(reversed_view(input, dims) if dims and input.numel() else input)
+
+
+def _sizes(values):
+    """f(1, 2) and f((1, 2)) alike."""
+    return tuple(values[0]) if len(values) == 1 and not isinstance(values[0], int) else values
+
+
+@public()
+def fliplr(input):
+    """A copy with axis 1 reversed."""
+    if input.ndim < 2:
+        fail("fliplr", "Input must be >= 2-d.", tuple(input.shape))
+    return flip(input, 1)
+
+
+@public()
+def flipud(input):
+    """A copy with axis 0 reversed."""
+    if input.ndim < 1:
+        fail("flipud", "Input must be >= 1-d.", tuple(input.shape))
+    return flip(input, 0)
+
+
+@public()
+def roll(input, shifts, dims=None):
+    """A copy whose elements have moved `shifts` places along `dims` (of the flat tensor without them), around the end."""
+    shifts = (shifts,) if isinstance(shifts, int) else tuple(shifts)
+    dims = () if dims is None else (dims,) if isinstance(dims, int) else tuple(dims)
+    if not dims:
+        if len(shifts) != 1:
+            fail("roll", "shifts and dimensions must align", (shifts, dims))
+        return reshape(_roll_axis(reshape(input, (input.numel(),)), shifts[0], 0), tuple(input.shape))
+    if len(shifts) != len(dims):
+        fail("roll", f"shifts and dimensions must align. shifts: {len(shifts)}, dims:{len(dims)}")
+    for shift, dim in zip(shifts, dims):
+        if not input.ndim:
+            fail("roll", "Dimension specified as 0 but tensor has no dimensions", kind=IndexError)
+        input = _roll_axis(input, shift, normalize_axis(dim, input.ndim, "roll"))
+    return input
+
+
+def _roll_axis(x, shift, dim):
+    size = x.shape[dim]
+    shift = shift % size if size else 0
+    if not shift:
+        return clone(x)
+    return cat(tuple(reversed(shapes.parts(x, dim, (size - shift, shift)))), dim)
+
+
+@public()
+def rot90(input, k=1, dims=(0, 1)):
+    """A copy turned by k quarter turns in the plane of two axes, from the first towards the second."""
+    dims = tuple(dims)
+    if len(dims) != 2:
+        fail("rot90", "expected total rotation dims == 2, but got dims", dims)
+    if input.ndim < 2:
+        fail("rot90", "expected total dims >= 2, but got total dims", input.ndim)
+    if dims[0] == dims[1] or abs(dims[0] - dims[1]) == input.ndim:
+        fail("rot90", "expected rotation dims to be different, but got", dims)
+    a, b = (normalize_axis(d, input.ndim, "rot90") for d in dims)
+    turns = k % 4
+    if turns == 0:
+        return clone(input)
+    if turns == 2:
+        return flip(input, a, b)
+    return flip(transpose(input, a, b), a if turns == 1 else b)
+
+
+# ---------------------------------------------------------------------------------- repeated
+@public()
+def repeat(input, *args, repeats=()):
+    """A copy of input repeated along each axis; more numbers than axes make new leading axes."""
+    repeats = tuple(int(r) for r in _sizes(args) or repeats)
+    lead = len(repeats) - input.ndim
+    if lead < 0:
+        fail("repeat", "Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor",
+             repeats, f"at least {input.ndim}")
+    if any(r < 0 for r in repeats):
+        fail("repeat", "Trying to create tensor with negative dimension", repeats)
+    sizes = (1,) * lead + tuple(input.shape)
+    apart = reshape(input, tuple(n for size in sizes for n in (1, size)))
+    spread = expand(apart, tuple(n for r, size in zip(repeats, sizes) for n in (r, size)))
+    shape = tuple(r * size for r, size in zip(repeats, sizes))
+    return reshape(spread, shape) if any(r != 1 for r in repeats) else clone(reshape(spread, shape))
+
+
+@public()
+def tile(input, *args, dims=()):
+    """`repeat` with as many leading ones as `dims` lacks."""
+    dims = _sizes(args) or tuple(dims)
+    return repeat(input, (1,) * (input.ndim - len(dims)) + tuple(dims))
+
+
+@public()
+def repeat_interleave(input, repeats=None, dim=None, *, output_size=None):
+    """Each slice along `dim` (element of the flat tensor without it) repeated; `repeats` is an int or one for each.
+
+    With `input` alone, a tensor of counts, the result holds index i input[i] times.
+    """
+    if repeats is None:
+        return _repeated_places(input, input.shape[0], output_size)
+    if isinstance(repeats, (tuple, list)):
+        from flambeau.ops.host import tensor_of
+        repeats = tensor_of(numpy.asarray(repeats), int64)
+    if dim is None:
+        input, dim = reshape(input, (-1,)) if input.numel() else reshape(input, (0,)), 0
+    scalar = input.ndim == 0
+    input = reshape(input, (1,)) if scalar else input
+    dim = normalize_axis(dim, input.ndim, "repeat_interleave")
+    if isinstance(repeats, Tensor) and repeats.numel() == 1:
+        repeats = int(repeats.item())
+    if isinstance(repeats, Tensor):
+        if repeats.ndim > 1:
+            fail("repeat_interleave", "repeats must be 0-dim or 1-dim tensor", tuple(repeats.shape))
+        return index_select(input, dim, _repeated_places(repeats, input.shape[dim], output_size))
+    if repeats < 0:
+        fail("repeat_interleave", "repeats can not be negative", repeats)
+    spread = expand(unsqueeze(input, dim + 1), (*input.shape[:dim + 1], repeats, *input.shape[dim + 1:]))
+    made = reshape(spread, (*input.shape[:dim], input.shape[dim] * repeats, *input.shape[dim + 1:]))
+    return clone(made) if repeats == 1 else made
+
+
+def _repeated_places(repeats, size, output_size):
+    from flambeau.ops.host import array_of, tensor_of
+    if repeats.dtype not in (int32, int64):
+        fail("repeat_interleave", "repeats has to be Long or Int tensor", repeats.dtype)
+    counts = array_of(repeats)
+    if counts.shape != (size,):
+        fail("repeat_interleave", "repeats must have the same size as input along dim", tuple(counts.shape), (size,))
+    if (counts < 0).any():
+        fail("repeat_interleave", "repeats can not be negative", counts.tolist())
+    if output_size is not None and counts.sum() != output_size:
+        fail("repeat_interleave", "allocated size does not match required size", output_size, int(counts.sum()))
+    return tensor_of(numpy.repeat(numpy.arange(size), counts), repeats.dtype)
+
+
+# ---------------------------------------------------------------------------------- triangles
+def across(x):
+    """column - row of each element of the matrices x: (rows, columns), int64."""
+    return iota((1, x.shape[-1]), 1) - iota((x.shape[-2], 1), 0)
+
+
+def masked(x, inside):
+    """x where `inside`, else zero."""
+    return where(inside, x, False if x.dtype.kind == "b" else 0)
+
+
+def lower_triangle(x, diagonal=0):
+    """The matrices with zeros above the diagonal of that number."""
+    return masked(x, across(x) <= int(diagonal))
+
+
+def upper_triangle(x, diagonal=0):
+    """The matrices with zeros below the diagonal of that number."""
+    return masked(x, across(x) >= int(diagonal))
+
+
+def diagonal_matrix(x):
+    """The matrices with zeros off the diagonal."""
+    return masked(x, across(x) == 0)
+
+
+def eye_like(x):
+    """The identity of the last two sizes of x, in its dtype."""
+    return cast(across(x) == 0, x.dtype)
+
+
+def _matrices(name, x):
+    if x.ndim < 2:
+        fail(name, f"{name}: input tensor must have at least 2 dimensions", tuple(x.shape))
+    return x
+
+
+@public(inplace=True)
+def tril(input, diagonal=0):
+    """The matrices with zeros above the diagonal number `diagonal`."""
+    return lower_triangle(_matrices("tril", input), diagonal)
+
+
+@public(inplace=True)
+def triu(input, diagonal=0):
+    """The matrices with zeros below the diagonal number `diagonal`."""
+    return upper_triangle(_matrices("triu", input), diagonal)
+
+
+def _triangle_indices(name, function, row, col, offset, dtype):
+    from flambeau.ops.host import tensor_of
+    if row < 0 or col < 0:
+        fail(name, "row and col must be non-negative", (row, col))
+    return tensor_of(numpy.stack(function(row, offset, col)), dtype or int64)
+
+
+@public(method=False)
+def tril_indices(row, col, offset=0, *, dtype=None, device=None, layout=None, requires_grad=False):
+    """(2, count): rows and columns of the elements on and below a diagonal of a row x col matrix."""
+    return _triangle_indices("tril_indices", numpy.tril_indices, row, col, offset, dtype)
+
+
+@public(method=False)
+def triu_indices(row, col, offset=0, *, dtype=None, device=None, layout=None, requires_grad=False):
+    """(2, count): rows and columns of the elements on and above a diagonal of a row x col matrix."""
+    return _triangle_indices("triu_indices", numpy.triu_indices, row, col, offset, dtype)
+
+
+# ---------------------------------------------------------------------------------- joined
+def _non_empty(name, tensors):
+    tensors = tuple(tensors)
+    if not tensors:
+        fail(name, f"{name} expects a non-empty TensorList")
+    return tensors
+
+
+@public(method=False)
+def hstack(tensors):
+    """Tensors side by side: along axis 1, or 0 for vectors."""
+    tensors = atleast_1d(_non_empty("hstack", tensors))
+    return cat(tensors, 0 if tensors[0].ndim == 1 else 1)
+
+
+@public(method=False, aliases=("row_stack",))
+def vstack(tensors):
+    """Tensors below each other: along axis 0, vectors as rows."""
+    return cat(atleast_2d(_non_empty("vstack", tensors)), 0)
+
+
+@public(method=False)
+def dstack(tensors):
+    """Tensors behind each other: along axis 2."""
+    return cat(atleast_3d(_non_empty("dstack", tensors)), 2)
+
+
+@public(method=False)
+def column_stack(tensors):
+    """Tensors side by side along axis 1, vectors as columns."""
+    tensors = _non_empty("column_stack", tensors)
+    return cat(tuple(t if t.ndim > 1 else reshape(t, (t.numel(), 1)) for t in tensors), 1)
+
+
+@public(method=False)
+def block_diag(*tensors):
+    """A matrix with the operands (matrices; vectors as rows) along its diagonal."""
+    for t in tensors:
+        if t.ndim > 2:
+            fail("block_diag", "Input tensors must have 2 or fewer dimensions", tuple(t.shape))
+    if not tensors:
+        return full((1, 0), 0.0)
+    blocks = atleast_2d(tensors)
+    dtype = blocks[0].dtype
+    for b in blocks:
+        dtype = promote(dtype, b.dtype)
+    width, at, rows = sum(b.shape[1] for b in blocks), 0, []
+    for b in blocks:
+        block = cast(b, dtype)
+        sides = [full((b.shape[0], n), 0, dtype) for n in (at, width - at - b.shape[1])]
+        rows.append(cat((sides[0], block, sides[1]), 1))
+        at += b.shape[1]
+    return cat(tuple(rows), 0)
+
+
+# ---------------------------------------------------------------------------------- grids
+@public(method=False)
+def meshgrid(*tensors, indexing=None):
+    """The coordinates of a grid: vectors of sizes (a, b, ...) expanded to that shape ('ij'), or the first two swapped ('xy')."""
+    tensors = tensor_list(tensors)
+    if not tensors:
+        fail("meshgrid", "meshgrid expects a non-empty TensorList")
+    for t in tensors:
+        if t.ndim > 1:
+            fail("meshgrid", "Expected 0D or 1D tensor in the tensor list but got", tuple(t.shape))
+        if t.dtype is not tensors[0].dtype:
+            fail("meshgrid", "meshgrid expects all tensors to have the same dtype")
+    if indexing is None:
+        import warnings
+        warnings.warn("meshgrid: in an upcoming release, it will be required to pass the indexing argument.",
+                      stacklevel=3)
+    elif indexing not in ("ij", "xy"):
+        fail("meshgrid", "indexing must be one of \"xy\" or \"ij\", but received", indexing)
+    swap = indexing == "xy" and len(tensors) > 1
+    tensors = (tensors[1], tensors[0], *tensors[2:]) if swap else tensors
+    shape = tuple(t.numel() for t in tensors)
+    grids = [expand(reshape(t, tuple(-1 if i == axis else 1 for i in range(len(shape)))), shape) if t.numel()
+             else reshape(t, shape) if numel(shape) == t.numel() and len(shape) == 1 else
+             expand(reshape(t, tuple(0 if i == axis else 1 for i in range(len(shape)))), shape)
+             for axis, t in enumerate(tensors)]
+    if swap:
+        grids = [transpose(g, 0, 1) for g in grids]
+        grids[0], grids[1] = grids[1], grids[0]
+    return tuple(grids)
+
+
+@public(method=False)
+def cartesian_prod(*tensors):
+    """All combinations of one element from each vector, as rows; of a single vector the vector."""
+    tensors = tensor_list(tensors)
+    for t in tensors:
+        if t.ndim != 1:
+            fail("cartesian_prod", "Expect a 1D vector, but got shape", tuple(t.shape))
+    if len(tensors) == 1:
+        return tensors[0]
+    return stack(tuple(ravel(g) for g in meshgrid(*tensors, indexing="ij")), 1)
+
+
+@public()
+def combinations(input, r=2, with_replacement=False):
+    """All choices of r elements of a vector in their order, as rows."""
+    if input.ndim != 1:
+        fail("combinations", "Expect a 1D vector, but got shape", tuple(input.shape))
+    if r < 0:
+        fail("combinations", "Expect a non-negative number, but got", r)
+    if r == 0:
+        return full((0,), 0, input.dtype)
+    import itertools
+
+    from flambeau.ops.host import tensor_of
+    choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
+    rows = numpy.array(list(choose(range(input.shape[0]), r)), "int64").reshape(-1, r)
+    return reshape(index_select(input, 0, tensor_of(rows.reshape(-1), int64)), rows.shape)
+
+
+# ---------------------------------------------------------------------------------- selection
+@public(method=False)
+def where_(condition, input=None, other=None):
+    """input where condition is true, else other; the places of true elements (a tuple) for a condition alone."""
+    if input is None and other is None:
+        return _places(condition)
+    return where(condition, input, other)
+
+
+def _places(condition):
+    from flambeau.ops.host import array_of, tensor_of
+    found = numpy.nonzero(numpy.atleast_1d(array_of(condition.detach())))
+    return tuple(tensor_of(places, int64) for places in found)
+
+
+# ---------------------------------------------------------------------------------- views as copies
+def _copying(name, function):
+    """<view>_copy: the same elements in memory of their own."""
+    def copy(input, *args, out=None, **kwargs):
+        made = function(input, *args, **kwargs)
+        if isinstance(made, tuple):
+            written = [clone(m) for m in made] if out is None else map(write_out, [REGISTRY["copy"]] * len(made), out, made)
+            return tuple(written)
+        return clone(made) if out is None else write_out(REGISTRY["copy"], out, made)
+
+    copy.__name__ = name + "_copy"
+    copy.__doc__ = f"`{name}`, as a copy."
+    return public(method=False)(copy)
+
+
+for _name, _function in {
+        "permute": permute, "view": views.view, "expand": expand, "diagonal": shapes.diagonal, "squeeze": views.squeeze,
+        "unsqueeze": unsqueeze, "unfold": shapes.unfold, "transpose": transpose, "t": views.t, "alias": lambda x: x,
+        "split": shapes.split, "split_with_sizes": shapes.split_with_sizes, "select": shapes.select,
+        "unbind": shapes.unbind, "detach": lambda x: x.detach(), "as_strided": shapes.as_strided,
+        "slice": lambda x, dim=0, start=None, end=None, step=1: slice_(x, shapes.slice_part(x, dim, start, end, step)),
+}.items():
+    _copying(_name, _function)
+
+
+for _name in ("flip", "fliplr", "flipud", "roll", "rot90", "tile", "tril", "triu", "hstack", "vstack", "row_stack",
+              "dstack", "column_stack", "where", "repeat_interleave"):
+    FUNCTIONS[_name] = with_out(FUNCTIONS[_name])

@@ -1,0 +1,8 @@
+"""torch.backends.opt_einsum: not in use; Flambeau generates its kernels."""
+
+enabled = True
+
+
+def is_available():
+    """False."""
+    return False

@@ -1,0 +1,5 @@
+"""torch.optim.swa_utils"""
+
+from flambeau.torch import _mirror
+
+__getattr__, __dir__ = _mirror.mirror(__name__, "flambeau.nn.averaging", "flambeau.optim.schedule_cycles")
