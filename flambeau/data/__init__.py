@@ -1,10 +1,11 @@
 """Datasets, samplers and the DataLoader, with PyTorch's names and meaning (torch.utils.data)."""
 
 from flambeau.data.collate import collate, default_collate, default_collate_fn_map, default_convert
-from flambeau.data.dataloader import DataLoader, get_worker_info
+from flambeau.data.dataloader import DataLoader
 from flambeau.data.dataset import (
     ChainDataset, ConcatDataset, Dataset, IterableDataset, Subset, TensorDataset, random_split)
 from flambeau.data.sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler, SubsetRandomSampler
+from flambeau.data.workers import get_worker_info
 
 __all__ = ["BatchSampler", "ChainDataset", "ConcatDataset", "DataLoader", "Dataset", "IterableDataset",
            "RandomSampler", "Sampler", "SequentialSampler", "Subset", "SubsetRandomSampler", "TensorDataset",

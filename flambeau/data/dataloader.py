@@ -1,26 +1,22 @@
-"""DataLoader: iterates over a dataset in batches, in the calling process.
+"""DataLoader: iterates over a dataset in batches, in the calling process or in worker processes.
 
 An iteration is three parts: a sampler gives indices, the dataset gives samples, collate_fn makes a batch. The
 last two fall together where that changes nothing: a batch of a TensorDataset (or a Subset of one) under the
 default collate_fn takes one indexing a tensor instead of a stack of single rows.
 """
 
+import functools
 import types
 import warnings
 from itertools import repeat
 
 from flambeau.base.errors import fail
-from flambeau.data import tensors
+from flambeau.data import tensors, workers
 from flambeau.data.collate import default_collate, default_convert
 from flambeau.data.dataset import IterableDataset, Subset, TensorDataset, samples_at
 from flambeau.data.sampler import BatchSampler, RandomSampler, SequentialSampler
 
 _FIXED = frozenset(("batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers"))
-
-
-def get_worker_info():
-    """What a worker process knows about itself: None, as loading happens in the calling process."""
-    return None
 
 
 class DataLoader:
@@ -32,7 +28,9 @@ class DataLoader:
         batch_size, shuffle, sampler and drop_last.
     collate_fn: makes a batch of a list of samples (default: `default_collate`).
     drop_last: leave out a last batch that is not full.
-    num_workers: only 0 so far. pin_memory, timeout, worker_init_fn and in_order have no effect then.
+    num_workers: worker processes that fetch and collate; 0 does it in this process. With workers: timeout (seconds for a
+        batch, 0: no limit), worker_init_fn(number), prefetch_factor (batches a worker is ahead, default 2),
+        persistent_workers (kept between iterations), multiprocessing_context ('fork', 'spawn', ...).
 
     >>> for images, labels in DataLoader(dataset, batch_size=64, shuffle=True): ...     # doctest: +SKIP
     """
@@ -50,9 +48,11 @@ class DataLoader:
             warnings.warn("'pin_memory' argument is set as true but no accelerator is found, then device "
                           "pinned memory won't be used.", stacklevel=2)
         self.dataset, self.generator = dataset, generator
-        self.num_workers, self.prefetch_factor, self.persistent_workers = 0, None, False
+        self.num_workers, self.persistent_workers = num_workers, persistent_workers
+        self.prefetch_factor = 2 if num_workers and prefetch_factor is None else prefetch_factor
         self.pin_memory, self.pin_memory_device, self.timeout = pin_memory, pin_memory_device, timeout
-        self.worker_init_fn, self.multiprocessing_context, self.in_order = worker_init_fn, None, in_order
+        self.worker_init_fn, self.multiprocessing_context = worker_init_fn, multiprocessing_context
+        self.in_order, self._crew = in_order, None
         self.sampler = _default_sampler(dataset, shuffle, generator) if sampler is None else sampler
         if batch_sampler is not None:
             batch_size, drop_last = None, False
@@ -71,7 +71,7 @@ class DataLoader:
         super().__setattr__(name, value)
 
     def __iter__(self):
-        return _Iteration(self)
+        return _WorkerIteration(self) if self.num_workers else _Iteration(self)
 
     def __len__(self):
         """The number of batches (of samples, if batch_size is None)."""
@@ -83,8 +83,73 @@ class DataLoader:
         return length // self.batch_size if self.drop_last else -(-length // self.batch_size)
 
 
+def fetch_batch(collate, batched, drop_last, dataset, stream, index):
+    """One batch (or single sample) of `dataset` at `index`, or the next of its `stream`; StopIteration at its end."""
+    if stream is None:
+        return fetch_at(collate, batched, dataset, index)
+    if not batched:
+        return collate(next(stream))
+    samples = [sample for _, sample in zip(index, stream)]
+    if not samples or drop_last and len(samples) < len(index):
+        raise StopIteration
+    return collate(samples)
+
+
+def fetch_at(collate, batched, dataset, index):
+    """The batch (or single sample) of a Dataset at `index`."""
+    if not batched:
+        return collate(dataset[index])
+    if collate is default_collate:
+        batch = stacked_rows(dataset, index)
+        if batch is not None:
+            return batch
+    return collate(samples_at(dataset, index))
+
+
+class _WorkerIteration:
+    """One pass over a DataLoader with worker processes."""
+
+    def __init__(self, loader):
+        self.loader = loader
+        seed = tensors.draw_seed(loader.generator) % (1 << 62)
+        batched = loader.batch_sampler is not None
+        crew = loader._crew
+        if crew is None or not crew.processes:
+            is_stream = isinstance(loader.dataset, IterableDataset)
+            fetch = functools.partial(fetch_batch, loader.collate_fn, batched, loader.drop_last)
+            job = workers.Job(loader.dataset, fetch, is_stream, loader.worker_init_fn, loader.num_workers)
+            crew = workers.Crew(job, loader.num_workers, seed, loader.multiprocessing_context or workers.default_context(),
+                                loader.prefetch_factor, loader.timeout)
+        self.crew = crew
+        if loader.persistent_workers:
+            loader._crew = crew
+        self.batches = crew.batches(loader.batch_sampler if batched else loader.sampler, seed)
+
+    def __iter__(self):
+        return self
+
+    def __len__(self):
+        return len(self.loader)
+
+    def __next__(self):
+        try:
+            return next(self.batches)
+        except StopIteration:
+            self.end()
+            raise
+
+    def end(self):
+        """Let the workers go, unless the loader keeps them."""
+        if not self.loader.persistent_workers:
+            self.crew.close()
+
+    def __del__(self):
+        if hasattr(self, "crew"):
+            self.end()
+
+
 class _Iteration:
-    """One pass over a DataLoader."""
+    """One pass over a DataLoader in this process."""
 
     def __init__(self, loader):
         self.loader, self.yielded, self.announced = loader, 0, loader._announced
@@ -102,7 +167,12 @@ class _Iteration:
 
     def __next__(self):
         index = next(self.indices)
-        batch = self.fetch(index) if self.stream is None else self.take(index)
+        loader = self.loader
+        try:
+            batch = fetch_batch(loader.collate_fn, self.batched, loader.drop_last, loader.dataset, self.stream, index)
+        except StopIteration:
+            self.indices, self.stream = iter(()), iter(())
+            raise
         self.yielded += 1
         if self.stream is not None:
             self.compare_with_announced()
@@ -114,27 +184,6 @@ class _Iteration:
                           f"{self.announced} (when accessing len(dataloader)), but {self.yielded} samples "
                           "have been fetched.",
                           stacklevel=3)
-
-    def fetch(self, index):
-        """The batch (or single sample) of a Dataset at `index`."""
-        loader = self.loader
-        if not self.batched:
-            return loader.collate_fn(loader.dataset[index])
-        if loader.collate_fn is default_collate:
-            batch = stacked_rows(loader.dataset, index)
-            if batch is not None:
-                return batch
-        return loader.collate_fn(samples_at(loader.dataset, index))
-
-    def take(self, index):
-        """The next batch (or single sample) of an IterableDataset; `index` tells only how many."""
-        if not self.batched:
-            return self.loader.collate_fn(next(self.stream))
-        samples = [sample for _, sample in zip(index, self.stream)]
-        if not samples or self.loader.drop_last and len(samples) < len(index):
-            self.indices, self.stream = iter(()), iter(())
-            raise StopIteration
-        return self.loader.collate_fn(samples)
 
 
 def stacked_rows(dataset, indices):
@@ -165,9 +214,9 @@ def _check_workers(num_workers, timeout, prefetch_factor, persistent_workers, mu
     if timeout < 0:
         _refuse("timeout option should be non-negative")
     if num_workers > 0:
-        fail("DataLoader", "worker processes are not available yet", got=f"num_workers={num_workers}",
-             want="num_workers=0", hint="pass num_workers=0: batches are loaded in the calling process (data "
-             "that fits in memory is fastest as a TensorDataset)", kind=NotImplementedError)
+        if prefetch_factor is not None and prefetch_factor < 1:
+            _refuse("prefetch_factor option should be positive")
+        return
     if prefetch_factor is not None:
         _refuse("prefetch_factor option could only be specified in multiprocessing", hint="leave it out")
     if persistent_workers:

@@ -151,15 +151,6 @@ def test_a_stream_longer_than_it_said_warns():
 
 
 # ------------------------------------------------------------------------------------------- refusals
-def test_worker_processes_are_refused_with_a_way_out():
-    with pytest.raises(NotImplementedError) as caught:
-        DataLoader(dataset(), num_workers=4)
-    text = str(caught.value)
-    assert "worker processes are not available yet: got num_workers=4, wanted num_workers=0" in text
-    assert "hint: pass num_workers=0" in text
-    assert get_worker_info() is None
-
-
 @pytest.mark.parametrize("arguments, message", [
     (dict(num_workers=-1), "num_workers option should be non-negative"),
     (dict(timeout=-1), "timeout option should be non-negative"),
