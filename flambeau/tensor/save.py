@@ -22,6 +22,7 @@ from flambeau.base.cache import atomic_write
 from flambeau.base.errors import fail
 from flambeau.runtime._core import empty_strided, from_memory
 from flambeau.tensor.parameter import Parameter
+from flambeau.tensor.safetensors_file import is_safetensors
 from flambeau.tensor.saved_tree import Decoder, Encoder
 from flambeau.types import dtype as dtypes
 
@@ -82,6 +83,9 @@ def save(obj, f):
         >>> fl.save(model.state_dict(), "model.fl")
         >>> model.load_state_dict(fl.load("model.fl"))
     """
+    if is_safetensors(f):
+        from flambeau.tensor.safetensors_file import save_file
+        return save_file(obj, f)
     encoder = Encoder(storage_of)
     tree = encoder.encode(obj)
     writer = _Writer(tree, encoder.tensors, encoder.storages)
@@ -131,7 +135,8 @@ def load(f, map_location=None, *, weights_only=True):
     """Read what `save` wrote.
 
     Args:
-        f: a path, or a binary file object open for reading.
+        f: a path, or a binary file object open for reading. A path ending in .safetensors is read as such (extra
+            'safetensors').
         map_location: where the tensors go: a device, a dict {saved device: device}, or a function of a tensor
             and its saved device's name that returns a tensor or None; None for where they were.
         weights_only: accepted; a file is never able to run code.
@@ -139,6 +144,9 @@ def load(f, map_location=None, *, weights_only=True):
     Raises:
         RuntimeError: naming the file and what is wrong with it.
     """
+    if is_safetensors(f):
+        from flambeau.tensor.safetensors_file import load_file
+        return load_file(f)
     if hasattr(f, "read"):
         return _Reader(f, getattr(f, "name", None) or "the given file object").read(map_location)
     with open(f, "rb") as file:
