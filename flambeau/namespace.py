@@ -4,7 +4,7 @@ import importlib
 import sys
 
 from flambeau import ops
-from flambeau.tensor import autograd, exchange, indexing, methods
+from flambeau.tensor import autograd, exchange, indexing
 from flambeau.ops.spec import FUNCTIONS
 from flambeau.types import device, dtype
 
@@ -13,7 +13,7 @@ _tensor = sys.modules["flambeau.tensor"]
 
 def table():
     """name -> object."""
-    found = dict(exchange.NAMES)
+    found = exchange.names()
     found |= {name: op.function for name, op in ops.REGISTRY.items() if not op.internal}
     found |= FUNCTIONS
     found |= {alias: op.function for op in ops.REGISTRY.values() for alias in op.alias_names}
@@ -22,7 +22,7 @@ def table():
         found[name] = getattr(ops.view, name)
     found |= {name: getattr(ops, name) for name in ("bmm", "linear", "conv2d", "max_pool2d", "embedding")}
     found |= {name: getattr(_tensor.Tensor, name) for name in ("max", "min", "unbind", "masked_fill")}
-    found |= {"nonzero": indexing.nonzero, "argmax": methods.argmax, "argmin": methods.argmin, "backward": autograd.backward}
+    found |= {"nonzero": indexing.nonzero, "backward": autograd.backward}
     found |= {"device": device.Device, "dtype": dtype.DType, "get_default_dtype": dtype.get_default_dtype,
               "set_default_dtype": dtype.set_default_dtype, "promote_types": dtype.promote}
     found |= {"is_tensor": lambda value: isinstance(value, _tensor.Tensor), "numel": lambda input: input.numel()}

@@ -11,12 +11,13 @@ import sys
 
 PACKAGE_FOLDER = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _PACKAGE = __name__.partition(".")[0]
+_NATIVE = _PACKAGE + "/runtime/"        # how compiled frames name their files
 
 
 def is_own(frame):
     """True if `frame` runs code of this package, or of the interpreter's import machinery."""
     file = frame.f_code.co_filename
-    if file.startswith(PACKAGE_FOLDER) or file.startswith("<frozen "):
+    if file.startswith((PACKAGE_FOLDER, _NATIVE, "<frozen ")):
         return True
     if file == "<string>":      # a generated method (dataclass, namedtuple), or the user's `python -c`
         module = frame.f_globals.get("__name__", "")

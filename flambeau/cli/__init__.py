@@ -1,4 +1,4 @@
-"""The command line: `flambeau run | doctor | show | cache | pack`.
+"""The command line: `flambeau run | check | doctor | show | cache | pack`.
 
 Each command is a function `run(options) -> exit status` in a module of its own, imported when called, so
 `flambeau run` adds little to a script's own start.
@@ -27,6 +27,11 @@ def make_parser():
     run.add_argument("-m", dest="as_module", action="store_true", help="SCRIPT is the name of a module")
     run.add_argument("script", metavar="SCRIPT")
     run.add_argument("arguments", metavar="...", nargs=argparse.REMAINDER, help="arguments of the script")
+
+    check = commands.add_parser("check", help="list which APIs of PyTorch a program uses and which are supported",
+                                description="Read programs, without running them, and list their uses of PyTorch. "
+                                            "The exit status is 1 if something is missing.")
+    check.add_argument("scripts", metavar="SCRIPT", nargs="+", help="a file, or a folder of files")
 
     commands.add_parser("doctor", help="show what Flambeau finds here, and how to get what is missing")
 

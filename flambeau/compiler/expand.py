@@ -1,6 +1,6 @@
 """The stage `expand_math`: exp, log, tanh, ... become operations of the table.
 
-Every use of a function of `scalar_math.MATH` is written out in front of the statement that holds it. They
+Every use of a function of `scalar_math.FUNCTIONS` is written out in front of the statement that holds it. They
 exist for float32 and float64; float16 and bfloat16 are computed in float32 and rounded back.
 """
 
@@ -14,14 +14,14 @@ from flambeau.types.dtype import float32
 def expand_math(kernel, functions=None):
     """`kernel` without mathematical functions; the same object if it has none.
 
-    functions: name -> function(builder, *args) -> value; by default `scalar_math.MATH`.
+    functions: name -> function(builder, *args) -> value; by default `scalar_math.FUNCTIONS`.
     ValueError for an operation that is neither in `loops.OPERATIONS` nor among them.
     """
     used = {e.op for e in walk.expressions(kernel.body) if isinstance(e, L.Apply)} - L.OPERATIONS.keys()
     if not used:
         return kernel
     if functions is None:
-        from flambeau.compiler.scalar_math import MATH as functions
+        from flambeau.compiler.scalar_math import FUNCTIONS as functions
     unknown = sorted(used - functions.keys())
     if unknown:
         names = ", ".join(unknown)

@@ -10,7 +10,9 @@ from flambeau.types import dtype as dtypes
 from flambeau.types.dtype import int64
 
 CODES = {d: i for i, d in enumerate(dtypes.ALL)}
-HEAVY = frozenset(("exp", "log", "tanh", "sin", "cos", "pow", "erf", "sigmoid", "gelu", "silu", "log1p", "expm1", "tan"))
+HEAVY = frozenset(("exp", "log", "tanh", "sin", "cos", "pow", "erf", "sigmoid", "gelu", "silu", "log1p", "expm1",
+                   "tan", "lgamma", "digamma", "_polygamma", "erfinv", "_special_erfcx", "_special_ndtr",
+                   "_special_log_ndtr", "_special_ndtri"))
 LIGHT_GRAIN, HEAVY_GRAIN = 32768, 4096      # elements a thread takes at the least
 
 

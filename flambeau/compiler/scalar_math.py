@@ -15,7 +15,7 @@ vectorize first, then expand.
     16
 """
 
-from flambeau.compiler import math_exponential, math_hyperbolic, math_special, math_trigonometric
+from flambeau.compiler import math_exponential, math_gamma, math_hyperbolic, math_special, math_trigonometric
 
 MATH = {
     "exp": math_exponential.exp,
@@ -45,3 +45,9 @@ MATH = {
     "cbrt": math_special.cbrt,
     "rsqrt": math_special.rsqrt,
 }
+
+# Of these, float32 is as accurate; float64 loses digits beside zeros and far out (tests/ops/test_special.py).
+SPECIAL = {name: getattr(math_gamma, name)
+           for name in ("lgamma", "digamma", "erfcx", "ndtr", "log_ndtr", "erfinv", "ndtri")}
+SPECIAL |= {f"polygamma_{order}": math_gamma.polygamma(order) for order in range(1, 9)}
+FUNCTIONS = MATH | SPECIAL

@@ -164,16 +164,20 @@ def delay_scan(dtype, start):
     return Scan("scan_delay", (dtype,), (dtype,), ((dtype, start),), advance)
 
 
-def launch_scan(planner, scan, operands, outputs, dim, reverse=False):
-    """Add a scan along `dim` to a plan; operands are made row-major."""
-    operands = [planner.dense(o) for o in operands]
-    shape = operands[0].shape
-    size = shape[dim] if shape else 1
+def split_axis(shape, dim):
+    """(elements in front of an axis, its size, elements behind it); a 0-d tensor has an axis of size 1."""
     outer = inner = 1
     for s in shape[:dim]:
         outer = outer * s
     for s in shape[dim + 1:]:
         inner = inner * s
+    return outer, shape[dim] if shape else 1, inner
+
+
+def launch_scan(planner, scan, operands, outputs, dim, reverse=False):
+    """Add a scan along `dim` to a plan; operands are made row-major."""
+    operands = [planner.dense(o) for o in operands]
+    outer, size, inner = split_axis(operands[0].shape, dim)
     params = {"outer": outer, "size": size, "inner": inner,
               "first": size - 1 if reverse else 0, "step": -1 if reverse else 1}
     planner.launch_template(scan_kernel(scan), [*operands, *outputs], params, 6 * outer * size * inner)

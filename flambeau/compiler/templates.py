@@ -1,6 +1,6 @@
 """The templates that ops ask a planner for: products, convolutions, pooling, reads and adds by index."""
 
-from flambeau.compiler import conv, index_math as I, scan
+from flambeau.compiler import conv, extreme, index_math as I, order, scan
 from flambeau.compiler.conv import Convolution
 from flambeau.compiler.gather import gather_elements, gather_rows, scatter_add_elements, scatter_add_rows
 from flambeau.compiler.gemm import gemm_kernel, matrix_load
@@ -61,6 +61,6 @@ def convolution(planner, which, inputs, out, spec, image, filtered):
     planner.launch_template(kernel, [planner.dense(i) for i in inputs] + [out], params, work)
 
 
-__all__ = ["Convolution", "Pooling", "avg_pool2d", "avg_pool2d_backward", "convolution", "gather_elements", "gather_rows",
+__all__ = ["Convolution", "Pooling", "avg_pool2d", "avg_pool2d_backward", "convolution", "extreme", "gather_elements", "gather_rows",
            "max_pool2d", "max_pool2d_backward",
-           "product", "scan", "scatter_add_elements", "scatter_add_rows"]
+           "order", "product", "scan", "scatter_add_elements", "scatter_add_rows"]

@@ -13,10 +13,11 @@ from flambeau.tensor import empty
 class _Convolution(Module):
     """What the convolutions share: their sizes, their checks and the two parameters.
 
-    A subclass gives `sizes`, which turns an int or a sequence into a tuple of its rank, and `forward`.
+    A subclass gives `sizes`, which turns an int or a sequence into a tuple of its rank, and `function`.
     """
 
-    sizes = None
+    sizes = function = None
+    transposed = False
 
     def __init__(self, in_channels, out_channels, kernel_size, stride=1, padding=0, dilation=1, groups=1,
                  bias=True, padding_mode="zeros", device=None, dtype=None):
@@ -30,13 +31,22 @@ class _Convolution(Module):
         self.groups = groups
         self.padding_mode = padding_mode
         self._check()
-        shape = (out_channels, in_channels // groups, *self.kernel_size)
-        self.weight = Parameter(empty(shape, device=device, dtype=dtype))
+        self.output_padding = (0,) * len(self.kernel_size)
+        self.weight = self._make_parameter(self._weight_shape(), device, dtype)
         if bias:
-            self.bias = Parameter(empty(out_channels, device=device, dtype=dtype))
+            self.bias = self._make_parameter((out_channels,), device, dtype)
         else:
             self.register_parameter("bias", None)
         self.reset_parameters()
+
+    def _make_parameter(self, shape, device, dtype):
+        return Parameter(empty(shape, device=device, dtype=dtype))
+
+    def _weight_shape(self):
+        first, second = self.out_channels, self.in_channels
+        if self.transposed:
+            first, second = second, first
+        return first, second // self.groups, *self.kernel_size
 
     def _check(self):
         if self.groups <= 0:
@@ -53,8 +63,6 @@ class _Convolution(Module):
         if self.padding_mode not in ("zeros", "reflect", "replicate", "circular"):
             raise ValueError("padding_mode must be one of 'zeros', 'reflect', 'replicate', 'circular', "
                              f"but got padding_mode='{self.padding_mode}'")
-        if self.padding_mode != "zeros":
-            raise NotImplementedError(f"padding_mode='{self.padding_mode}' is not available yet; 'zeros' is")
 
     def reset_parameters(self):
         """Draw new starting values, uniform on +-1/sqrt(inputs of one output)."""
@@ -69,11 +77,37 @@ class _Convolution(Module):
             parts.append(f"padding={self.padding}")
         if self.dilation != (1,) * rank:
             parts.append(f"dilation={self.dilation}")
+        if self.output_padding != (0,) * rank:
+            parts.append(f"output_padding={self.output_padding}")
         if self.groups != 1:
             parts.append(f"groups={self.groups}")
         if self.bias is None:
             parts.append("bias=False")
+        if self.padding_mode != "zeros":
+            parts.append(f"padding_mode={self.padding_mode}")
         return ", ".join(parts)
+
+
+    def forward(self, input):
+        """Convolve; paddings other than zeros are put around the input first."""
+        padding = self.padding
+        if self.padding_mode != "zeros":
+            input = F.pad(input, self._sides(), self.padding_mode)
+            padding = 0
+        return self.function(input, self.weight, self.bias, self.stride, padding, self.dilation, self.groups)
+
+    def _sides(self):
+        """The padding as `functional.pad` takes it."""
+        if self.padding == "valid":
+            return (0,) * (2 * len(self.kernel_size))
+        sides = []
+        for axis in reversed(range(len(self.kernel_size))):
+            if self.padding == "same":
+                whole = self.dilation[axis] * (self.kernel_size[axis] - 1)
+                sides += [whole // 2, whole - whole // 2]
+            else:
+                sides += [self.padding[axis]] * 2
+        return tuple(sides)
 
 
 class Conv1d(_Convolution):
@@ -82,10 +116,7 @@ class Conv1d(_Convolution):
     `weight` is (out_channels, in_channels/groups, kernel).
     """
 
-    sizes = staticmethod(F.single)
-
-    def forward(self, input):
-        return F.conv1d(input, self.weight, self.bias, self.stride, self.padding, self.dilation, self.groups)
+    sizes, function = staticmethod(F.single), staticmethod(F.conv1d)
 
 
 class Conv2d(_Convolution):
@@ -100,7 +131,70 @@ class Conv2d(_Convolution):
         Size([2, 8, 5, 5])
     """
 
-    sizes = staticmethod(F.pair)
+    sizes, function = staticmethod(F.pair), staticmethod(F.conv2d)
 
-    def forward(self, input):
-        return F.conv2d(input, self.weight, self.bias, self.stride, self.padding, self.dilation, self.groups)
+
+class Conv3d(_Convolution):
+    """3-d convolution: (batch, in_channels, d, h, w) -> (batch, out_channels, d', h', w').
+
+    `weight` is (out_channels, in_channels/groups, *kernel_size).
+    """
+
+    sizes, function = staticmethod(F.triple), staticmethod(F.conv3d)
+
+
+# ---------------------------------------------------------------------------------- transposed
+
+class _TransposedConvolution(_Convolution):
+    """What the transposed convolutions share. `weight` is (in_channels, out_channels/groups, *kernel_size)."""
+
+    transposed = True
+
+    def __init__(self, in_channels, out_channels, kernel_size, stride=1, padding=0, output_padding=0, groups=1,
+                 bias=True, dilation=1, padding_mode="zeros", device=None, dtype=None):
+        if padding_mode != "zeros":
+            raise ValueError(f'Only "zeros" padding mode is supported for {type(self).__name__}')
+        super().__init__(in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode,
+                         device, dtype)
+        self.output_padding = self.sizes(output_padding)
+
+    def forward(self, input, output_size=None):
+        """Convolve; `output_size` chooses among the sizes that have the same convolution."""
+        extra = self.output_padding if output_size is None else self._extra(input, list(output_size))
+        return self.function(input, self.weight, self.bias, self.stride, self.padding, extra, self.groups,
+                             self.dilation)
+
+    def _extra(self, input, output_size):
+        rank = len(self.kernel_size)
+        if len(output_size) == input.dim():
+            output_size = output_size[-rank:]
+        if len(output_size) != rank:
+            raise ValueError(f"{type(self).__name__}: for {input.dim()}D input, output_size must have {rank} or "
+                             f"{input.dim()} elements (got {len(output_size)})")
+        extra = []
+        for axis, wanted in enumerate(output_size):
+            least = ((input.shape[axis - rank] - 1) * self.stride[axis] - 2 * self.padding[axis]
+                     + self.dilation[axis] * (self.kernel_size[axis] - 1) + 1)
+            if not least <= wanted < least + self.stride[axis]:
+                raise ValueError(f"requested an output size of {output_size}, but valid sizes of axis {axis} range from "
+                                 f"{least} to {least + self.stride[axis] - 1} (for an input of {input.shape[-rank:]})")
+            extra.append(wanted - least)
+        return tuple(extra)
+
+
+class ConvTranspose1d(_TransposedConvolution):
+    """The transpose of `Conv1d`: (batch, in_channels, length) -> (batch, out_channels, length')."""
+
+    sizes, function = staticmethod(F.single), staticmethod(F.conv_transpose1d)
+
+
+class ConvTranspose2d(_TransposedConvolution):
+    """The transpose of `Conv2d`: (batch, in_channels, h, w) -> (batch, out_channels, h', w')."""
+
+    sizes, function = staticmethod(F.pair), staticmethod(F.conv_transpose2d)
+
+
+class ConvTranspose3d(_TransposedConvolution):
+    """The transpose of `Conv3d`: (batch, in_channels, d, h, w) -> (batch, out_channels, d', h', w')."""
+
+    sizes, function = staticmethod(F.triple), staticmethod(F.conv_transpose3d)

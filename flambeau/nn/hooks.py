@@ -1,10 +1,12 @@
-"""The call of a module's `forward` between its hooks.
+"""The call of a module's `forward` between its hooks, and the hooks of its backward pass.
 
 A module without hooks never comes here: `Module.__call__` goes straight to `forward`.
 """
 
 import warnings
 
+from flambeau.tensor import Tensor, is_grad_enabled
+from flambeau.tensor.function import Function
 from flambeau.tensor.hooks import RemovableHandle, add_hook
 
 __all__ = ["RemovableHandle", "add_hook", "call_with_hooks"]
@@ -16,11 +18,14 @@ def call_with_hooks(module, args, kwargs):
     result = None
     try:
         args, kwargs = _run_pre_hooks(module, args, kwargs)
+        watch = BackwardWatch(module) if module._backward_hooks or module._backward_pre_hooks else None
+        if watch is not None:
+            args = watch.enter(args)
         result = module.forward(*args, **kwargs)
         for identity, hook in list(module._forward_hooks.items()):
             called.add(identity)
             result = _run_forward_hook(module, identity, hook, args, kwargs, result)
-        return result
+        return result if watch is None else watch.leave(result)
     except Exception:
         _run_always_called(module, called, args, kwargs, result)
         raise
@@ -61,3 +66,100 @@ def _run_always_called(module, called, args, kwargs, result):
         except Exception as error:
             warnings.warn("module forward hook with ``always_call=True`` raised an exception "
                           f"that was silenced as another error was raised in forward: {error}", stacklevel=3)
+
+
+class _Passing(Function):
+    """Tensors pass unchanged; `seen(gradients)` says what goes on instead of their gradients."""
+
+    @staticmethod
+    def forward(ctx, seen, *tensors):
+        ctx.seen = seen
+        ctx.set_materialize_grads(False)
+        return tensors
+
+    @staticmethod
+    def backward(ctx, *grads):
+        return (None, *ctx.seen(grads))
+
+
+class BackwardWatch:
+    """Calls a module's backward hooks: the pre-hooks when the gradients of its outputs are known, the others when those
+    of its inputs are too."""
+
+    def __init__(self, module):
+        self.module = module
+        self.hooks = list(module._backward_hooks.values())
+        self.pre_hooks = list(module._backward_pre_hooks.values())
+        self.grad_outputs = self.inputs = self.outputs = None
+        self.input_count = self.output_count = 0
+
+    def enter(self, args):
+        """The arguments, watched."""
+        self.input_count = len(args)
+        args, self.inputs = self._watched(args, self._of_inputs)
+        return args
+
+    def leave(self, result):
+        """The result, watched."""
+        several = isinstance(result, (tuple, list))
+        values = tuple(result) if several else (result,)
+        self.output_count = len(values)
+        values, self.outputs = self._watched(values, self._of_outputs)
+        if not several:
+            return values[0]
+        return type(result)(*values) if hasattr(result, "_fields") else type(result)(values)
+
+    def _watched(self, values, seen):
+        """(the values with tensors passing through the tape, the places of the tensors or None)."""
+        places = [i for i, value in enumerate(values) if isinstance(value, Tensor)]
+        if not is_grad_enabled() or not any(values[i].requires_grad for i in places):
+            return values, None
+        values = list(values)
+        for i, passed in zip(places, _Passing.apply(seen, *(values[i] for i in places))):
+            values[i] = passed
+        return tuple(values), places
+
+    def _of_outputs(self, grads):
+        self.grad_outputs = _placed(grads, self.outputs, self.output_count)
+        for hook in self.pre_hooks:
+            changed = _as_tuple(hook(self.module, self.grad_outputs))
+            if changed is not None:
+                self.grad_outputs = _same_count("Backward pre hook", "grad_output", changed, self.grad_outputs)
+        passed = tuple(self.grad_outputs[i] for i in self.outputs)
+        if self.inputs is None:                     # nothing comes after the outputs' gradients
+            for hook in self.hooks:
+                changed = hook(self.module, (None,) * self.input_count, self.grad_outputs)
+                if changed is not None and any(each is not None for each in _as_tuple(changed)):
+                    raise RuntimeError("Backward hook for Modules where no input requires gradient should always "
+                                       "return None or None for all gradients.")
+            self.grad_outputs = None
+        return passed
+
+    def _of_inputs(self, grads):
+        if self.grad_outputs is None:               # the gradient came another way than through the outputs
+            return grads
+        given = _placed(grads, self.inputs, self.input_count)
+        for hook in self.hooks:
+            changed = _as_tuple(hook(self.module, given, self.grad_outputs))
+            if changed is not None:
+                given = _same_count("Backward hook", "grad_input", changed, given)
+        self.grad_outputs = None
+        return tuple(given[i] for i in self.inputs)
+
+
+def _placed(grads, places, count):
+    """Gradients at their places among `count` values, None elsewhere."""
+    placed = [None] * count
+    for i, grad in zip(places, grads):
+        placed[i] = grad
+    return tuple(placed)
+
+
+def _as_tuple(changed):
+    return (changed,) if isinstance(changed, Tensor) else changed
+
+
+def _same_count(what, name, changed, given):
+    if len(changed) != len(given):
+        raise RuntimeError(f"{what} returned an invalid number of {name}, got {len(changed)}, but expected {len(given)}")
+    return changed

@@ -32,12 +32,16 @@ def calculate_gain(nonlinearity, param=None):
 
 def uniform_(tensor, a=0.0, b=1.0, generator=None):
     """Fill with the uniform distribution on [a, b)."""
+    if tensor.is_meta:
+        return tensor
     with no_grad():
         return tensor.uniform_(a, b, generator=generator)
 
 
 def normal_(tensor, mean=0.0, std=1.0, generator=None):
     """Fill with the normal distribution."""
+    if tensor.is_meta:
+        return tensor
     with no_grad():
         return tensor.normal_(mean, std, generator=generator)
 
@@ -77,6 +81,8 @@ def _draw_accepted_uniform(values, mean, std, a, b, generator):
 
 def constant_(tensor, val):
     """Fill with `val`."""
+    if tensor.is_meta:
+        return tensor
     with no_grad():
         return tensor.fill_(val)
 
@@ -88,6 +94,8 @@ def ones_(tensor):
 
 def zeros_(tensor):
     """Fill with 0."""
+    if tensor.is_meta:
+        return tensor
     with no_grad():
         return tensor.zero_()
 
@@ -153,3 +161,69 @@ def kaiming_normal_(tensor, a=0, mode="fan_in", nonlinearity="leaky_relu", gener
     """He: normal with standard deviation `gain / sqrt(fan)`; `a` is the slope of leaky_relu."""
     std = _kaiming_std(tensor, a, mode, nonlinearity)
     return tensor if std is None else normal_(tensor, 0.0, std, generator)
+
+
+# ---------------------------------------------------------------------------------- structured matrices
+
+def dirac_(tensor, groups=1):
+    """Fill the weight of a convolution with the one that keeps its input, in each of the groups."""
+    if tensor.dim() not in (3, 4, 5):
+        raise ValueError("Only tensors with 3, 4, or 5 dimensions are supported")
+    if tensor.shape[0] % groups:
+        raise ValueError("dim 0 must be divisible by groups")
+    outputs = tensor.shape[0] // groups
+    middle = tuple(size // 2 for size in tensor.shape[2:])
+    with no_grad():
+        tensor.zero_()
+        for group in range(groups):
+            for channel in range(min(outputs, tensor.shape[1])):
+                tensor[(group * outputs + channel, channel, *middle)] = 1
+    return tensor
+
+
+def orthogonal_(tensor, gain=1, generator=None):
+    """Fill with a (semi-)orthogonal matrix times `gain`; further axes count as columns."""
+    from flambeau import ops
+    if tensor.dim() < 2:
+        raise ValueError("Only tensors with 2 or more dimensions are supported")
+    if tensor.numel() == 0:
+        return tensor
+    rows, columns = tensor.shape[0], tensor.numel() // tensor.shape[0]
+    with no_grad():
+        draws = empty_like(tensor).reshape(rows, columns).normal_(0, 1, generator=generator)
+        q, r = ops.linalg.linalg_qr(draws.t() if rows < columns else draws)
+        q = q * ops.sign(r.diagonal())
+        tensor.reshape(rows, columns).copy_((q.t() if rows < columns else q) * gain)
+    return tensor
+
+
+def sparse_(tensor, sparsity, std=0.01, generator=None):
+    """Fill the matrix with normal numbers, of which the share `sparsity` of each column is 0."""
+    if tensor.dim() != 2:
+        raise ValueError("Only tensors with 2 dimensions are supported")
+    rows, columns = tensor.shape
+    with no_grad():
+        tensor.normal_(0, std, generator=generator)
+        for column in range(columns):
+            order = sorted(range(rows), key=empty_like(tensor[:, 0]).uniform_(generator=generator).tolist().__getitem__)
+            for row in order[:math.ceil(sparsity * rows)]:
+                tensor[row, column] = 0
+    return tensor
+
+
+def _older(function):
+    """The name without underscore, which PyTorch keeps with a warning."""
+    def older(*args, **kwargs):
+        warnings.warn(f"`nn.init.{function.__name__[:-1]}` is now deprecated in favor of `nn.init.{function.__name__}`.",
+                      FutureWarning, stacklevel=2)
+        return function(*args, **kwargs)
+
+    older.__name__ = function.__name__[:-1]
+    older.__doc__ = f"An older name of `{function.__name__}`."
+    return older
+
+
+uniform, normal, constant, eye, dirac = (_older(f) for f in (uniform_, normal_, constant_, eye_, dirac_))
+xavier_uniform, xavier_normal = _older(xavier_uniform_), _older(xavier_normal_)
+kaiming_uniform, kaiming_normal = _older(kaiming_uniform_), _older(kaiming_normal_)
+orthogonal, sparse = _older(orthogonal_), _older(sparse_)

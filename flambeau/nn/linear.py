@@ -1,4 +1,4 @@
-"""Layers made of one matrix: Linear and Embedding; and Identity, which has none."""
+"""Layers made of one matrix or table: Linear, Bilinear, Embedding, EmbeddingBag; and Identity, which has none."""
 
 import math
 
@@ -74,9 +74,7 @@ class Embedding(Module):
                  scale_grad_by_freq=False, sparse=False, _weight=None, _freeze=False,
                  device=None, dtype=None):
         super().__init__()
-        if max_norm is not None or scale_grad_by_freq or sparse:
-            raise NotImplementedError("Embedding: max_norm, scale_grad_by_freq and sparse are "
-                                      "not available yet")
+        _refuse_sparse("Embedding", sparse)
         self.num_embeddings = num_embeddings
         self.embedding_dim = embedding_dim
         self.padding_idx = _row_index(padding_idx, num_embeddings)
@@ -99,11 +97,11 @@ class Embedding(Module):
                 self.weight[self.padding_idx].fill_(0)
 
     def forward(self, input):
-        return F.embedding(input, self.weight, self.padding_idx)
+        return F.embedding(input, self.weight, self.padding_idx, self.max_norm, self.norm_type,
+                           self.scale_grad_by_freq)
 
     def extra_repr(self):
-        padding = "" if self.padding_idx is None else f", padding_idx={self.padding_idx}"
-        return f"{self.num_embeddings}, {self.embedding_dim}{padding}"
+        return _table_repr(self)
 
     @classmethod
     def from_pretrained(cls, embeddings, freeze=True, padding_idx=None, **options):
@@ -112,6 +110,96 @@ class Embedding(Module):
             raise AssertionError("Embeddings parameter is expected to be 2-dimensional")
         rows, width = embeddings.shape
         return cls(rows, width, padding_idx, _weight=embeddings, _freeze=freeze, **options)
+
+
+def _refuse_sparse(name, sparse):
+    if sparse:
+        raise NotImplementedError(f"{name}: sparse gradients are not available yet")
+
+
+def _table_repr(module):
+    """The sizes of a table and the options that differ from their defaults."""
+    parts = [f"{module.num_embeddings}, {module.embedding_dim}"]
+    if module.padding_idx is not None:
+        parts.append(f"padding_idx={module.padding_idx}")
+    if module.max_norm is not None:
+        parts.append(f"max_norm={module.max_norm}")
+    if module.norm_type != 2:
+        parts.append(f"norm_type={module.norm_type}")
+    if module.scale_grad_by_freq:
+        parts.append("scale_grad_by_freq=True")
+    return ", ".join(parts)
+
+
+class EmbeddingBag(Module):
+    """Sums, means or maxima (`mode`) of bags of rows of a table; see `functional.embedding_bag`."""
+
+    def __init__(self, num_embeddings, embedding_dim, max_norm=None, norm_type=2.0, scale_grad_by_freq=False,
+                 mode="mean", sparse=False, _weight=None, include_last_offset=False, padding_idx=None, device=None,
+                 dtype=None):
+        super().__init__()
+        _refuse_sparse("EmbeddingBag", sparse)
+        self.num_embeddings = num_embeddings
+        self.embedding_dim = embedding_dim
+        self.max_norm, self.norm_type = max_norm, norm_type
+        self.scale_grad_by_freq, self.sparse = scale_grad_by_freq, sparse
+        self.padding_idx = _row_index(padding_idx, num_embeddings)
+        self.mode = mode
+        self.include_last_offset = include_last_offset
+        shape = (num_embeddings, embedding_dim)
+        if _weight is not None and tuple(_weight.shape) != shape:
+            raise AssertionError("Shape of weight does not match num_embeddings and embedding_dim")
+        self.weight = Parameter(empty(shape, device=device, dtype=dtype) if _weight is None else _weight)
+        if _weight is None:
+            self.reset_parameters()
+
+    reset_parameters = Embedding.reset_parameters
+
+    def forward(self, input, offsets=None, per_sample_weights=None):
+        return F.embedding_bag(input, self.weight, offsets, self.max_norm, self.norm_type, self.scale_grad_by_freq,
+                               self.mode, self.sparse, per_sample_weights, self.include_last_offset, self.padding_idx)
+
+    def extra_repr(self):
+        return f"{_table_repr(self)}, mode={self.mode!r}"
+
+    @classmethod
+    def from_pretrained(cls, embeddings, freeze=True, **options):
+        """A layer around the given table (rows, width), which is not trained if `freeze`."""
+        if embeddings.dim() != 2:
+            raise AssertionError("Embeddings parameter is expected to be 2-dimensional")
+        rows, width = embeddings.shape
+        made = cls(rows, width, _weight=embeddings, **options)
+        made.weight.requires_grad = not freeze
+        return made
+
+
+class Bilinear(Module):
+    """`y[k] = x1 @ weight[k] @ x2 + bias[k]`; both members start uniform on +-1/sqrt(in1_features)."""
+
+    def __init__(self, in1_features, in2_features, out_features, bias=True, device=None, dtype=None):
+        super().__init__()
+        if in1_features <= 0:
+            raise ValueError(f"in1_features must be > 0, but got {in1_features}")
+        self.in1_features = in1_features
+        self.in2_features = in2_features
+        self.out_features = out_features
+        self.weight = Parameter(empty((out_features, in1_features, in2_features), device=device, dtype=dtype))
+        self.register_parameter("bias", Parameter(empty(out_features, device=device, dtype=dtype)) if bias else None)
+        self.reset_parameters()
+
+    def reset_parameters(self):
+        """Draw new starting values."""
+        bound = 1 / math.sqrt(self.weight.shape[1])
+        init.uniform_(self.weight, -bound, bound)
+        if self.bias is not None:
+            init.uniform_(self.bias, -bound, bound)
+
+    def forward(self, input1, input2):
+        return F.bilinear(input1, input2, self.weight, self.bias)
+
+    def extra_repr(self):
+        return (f"in1_features={self.in1_features}, in2_features={self.in2_features}, "
+                f"out_features={self.out_features}, bias={self.bias is not None}")
 
 
 def _row_index(index, count):

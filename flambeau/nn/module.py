@@ -6,11 +6,10 @@ saving, listing, printing) walks these three tables. Names, keys, rules and mess
 
 from collections import OrderedDict
 
-from flambeau.base.errors import fail
 from flambeau.nn import state
 from flambeau.nn.hooks import add_hook, call_with_hooks
 from flambeau.nn.names import indent_block, package_name, type_name
-from flambeau.nn.parameter import Parameter
+from flambeau.nn.parameter import Buffer, Parameter
 from flambeau.tensor import Tensor, empty_like, no_grad
 from flambeau.types.device import Device
 from flambeau.types.dtype import DType
@@ -34,7 +33,8 @@ class Module:
     _TABLES = ("_parameters", "_buffers", "_modules")
     _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_forward_hooks_with_kwargs",
               "_forward_pre_hooks_with_kwargs", "_forward_hooks_always_called", "_state_dict_hooks",
-              "_state_dict_pre_hooks", "_load_state_dict_pre_hooks", "_load_state_dict_post_hooks")
+              "_state_dict_pre_hooks", "_load_state_dict_pre_hooks", "_load_state_dict_post_hooks",
+              "_backward_hooks", "_backward_pre_hooks")
 
     def __init__(self, *args, **kwargs):
         name = type(self).__name__
@@ -58,7 +58,7 @@ class Module:
             f'Module [{type(self).__name__}] is missing the required "forward" function')
 
     def __call__(self, *args, **kwargs):
-        if self._forward_hooks or self._forward_pre_hooks:
+        if self._forward_hooks or self._forward_pre_hooks or self._backward_hooks or self._backward_pre_hooks:
             return call_with_hooks(self, args, kwargs)
         return self.forward(*args, **kwargs)
 
@@ -138,6 +138,9 @@ class Module:
                 raise AttributeError("cannot assign parameters before Module.__init__() call")
             self._forget(name, self._buffers, modules)
             self.register_parameter(name, value)
+        elif isinstance(value, Buffer) and parameters is not None:
+            self._forget(name, modules, parameters)
+            self.register_buffer(name, value, value.persistent)
         elif isinstance(value, Module):
             if modules is None:
                 raise AttributeError("cannot assign module before Module.__init__() call")
@@ -431,16 +434,19 @@ class Module:
                                (self._forward_hooks_always_called, always_call)])
 
     def register_full_backward_hook(self, hook, prepend=False):
-        """Not available yet: raises NotImplementedError."""
-        _no_backward_hooks("register_full_backward_hook")
+        """Call `hook(module, grad_input, grad_output)` when the gradients of the inputs are known.
+
+        Both are tuples, None where an argument is no tensor; what it returns replaces `grad_input`.
+        """
+        return add_hook(self._backward_hooks, hook, prepend=prepend)
 
     def register_full_backward_pre_hook(self, hook, prepend=False):
-        """Not available yet: raises NotImplementedError."""
-        _no_backward_hooks("register_full_backward_pre_hook")
+        """Call `hook(module, grad_output)` when the gradients of the outputs are known; what it returns replaces them."""
+        return add_hook(self._backward_pre_hooks, hook, prepend=prepend)
 
     def register_backward_hook(self, hook):
-        """Not available yet: raises NotImplementedError."""
-        _no_backward_hooks("register_backward_hook")
+        """An older name of `register_full_backward_hook`."""
+        return self.register_full_backward_hook(hook)
 
     def register_state_dict_pre_hook(self, hook):
         """Call `hook(module, prefix, keep_vars)` before `state_dict` collects."""
@@ -523,11 +529,6 @@ class Module:
             return f"{self._get_name()}({extra})"
         lines = "\n  ".join(extra_lines + child_lines)
         return f"{self._get_name()}(\n  {lines}\n)"
-
-
-def _no_backward_hooks(name):
-    fail(name, "backward hooks of modules are not available yet", kind=NotImplementedError,
-         hint="register a hook on the tensor instead: output.register_hook(function)")
 
 
 def parse_to(*args, **kwargs):

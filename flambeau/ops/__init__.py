@@ -1,13 +1,15 @@
 """Operators: each is declared once, as a class of a kind. `ops.REGISTRY` holds them by name."""
 
-from flambeau.ops import (activation, compare, convolution, create, arithmetic, einstein_sum, linalg, linalg_functions, norms, products, triangles, elementwise, image, index, join, loss, mathematics, matmul, normalize, optimize,
-                          optimize_more, padding, pooling, random,
+from flambeau.ops import (activation, compare, convolution, create, arithmetic, einstein_sum, linalg, linalg_functions, norms, products, triangles, special, special_bessel, special_host,
+                          special_polynomials, elementwise, image, index, join, loss, mathematics, matmul, normalize, optimize,
+                          optimize_more, padding, pooling, random, running,
                           reduce, rounding, view, window,
                           scan,
                           sort,
                           statistics,
-                          shape, scatter, structure, reinterpret,
-                          calculus)
+                          shape, scatter, places, structure, reinterpret,
+                          calculus,
+                          extreme)
 from flambeau.ops.index import embedding
 from flambeau.ops.loss import cross_entropy
 from flambeau.ops.matmul import bmm, linear
@@ -16,12 +18,14 @@ from flambeau.ops.convolution import conv2d
 from flambeau.ops.pooling import max_pool2d
 
 _MODULES = (arithmetic, einstein_sum, linalg, linalg_functions, norms, products, triangles,
+            special, special_bessel, special_host, special_polynomials,
             padding, pooling, convolution, image, elementwise, mathematics, compare, activation, reduce, view, matmul, index, window, create, random, normalize,
             join, loss, rounding, optimize,
             scan,
             sort,
-            statistics, shape, scatter, structure, reinterpret,
-            calculus)
+            statistics, shape, scatter, places, structure, reinterpret,
+            calculus,
+            extreme)
 
 
 def __getattr__(name):

@@ -5,13 +5,15 @@ import math
 from flambeau.base.errors import DTypeError, fail
 from flambeau.base.lazy import LazyModule
 from flambeau.ops.compare import Question, false, whole_samples
-from flambeau.ops.elementwise import (EVERY, NUMBERS, Binary, Simple, Unary, cast, mul, number, one, pow, sign, where,
+from flambeau.ops.elementwise import (EVERY, NUMBERS, Binary, Simple, Unary, cast, mul, number, one, pow,
+                                      sign, where,
                                       zero)
 from flambeau.ops.host import require_floating
 from flambeau.ops.kinds import Elementwise, Opaque, broadcast
 from flambeau.ops.mathematics import LN2, exp2, log, log1p, only_floating
+from flambeau.ops.out import with_out
 from flambeau.ops.samples import binary_samples, positive_samples, ulps, unary_samples
-from flambeau.ops.spec import op, public
+from flambeau.ops.spec import INPLACE, op, public
 from flambeau.runtime._core import Tensor
 from flambeau.types.dtype import FLOATING, bool_, float32, float64, int32, int64
 
@@ -21,7 +23,9 @@ numpy = LazyModule("numpy")
 # ------------------------------------------------------------------------------ remainders, extremes
 @op
 class Fmod(Binary):
-    """input - trunc(input / other) * other: the sign of the dividend. Inexact where the quotient exceeds the mantissa."""
+    """input - trunc(input / other) * other: the sign of the dividend. Inexact where the quotient exceeds the
+    mantissa.
+    """
 
     samples = binary_samples(away_from_zero=True)
     tolerance = ulps(16)
@@ -36,6 +40,8 @@ class Fmod(Binary):
         rest = b.fma(b.neg(whole), y, x)
         turned = b.lt(b.mul(rest, b.copysign(one(b, x), x)), zero(b, x))         # the quotient was rounded up
         rest = b.select(turned, b.add(rest, b.copysign(y, x)), rest)
+        # no digit of the rest is left
+        rest = b.select(b.ge(b.abs(rest), b.abs(y)), b.copysign(zero(b, x), x), rest)
         return b.select(b.eq(whole, zero(b, x)), x, rest)
 
     def derivative(grad, x, y):
@@ -106,7 +112,7 @@ class Heaviside(Binary):
         return b.select(b.eq(x, zero(b, x)), y, step)
 
 
-# ------------------------------------------------------------------------------ bits of floating point numbers
+# ------------------------------------------------------------------------------ bits of floating point number
 @op
 class Copysign(Binary):
     """The magnitude of input with the sign of other."""
@@ -129,8 +135,7 @@ class Copysign(Binary):
 class Nextafter(Binary):
     """The next number after input in the direction of other."""
 
-    dtypes = (float32, float64)
-    differentiable = False
+    dtypes = (float64,)             # float32 has a test of its own: references are asked in float64
     check = only_floating("nextafter")
 
     def reference(input, other):
@@ -146,8 +151,12 @@ class Nextafter(Binary):
         moved = b.select(b.eq(x, zero(b, x)), b.copysign(smallest, y), moved)
         return b.select(b.eq(x, y), y, b.select(b.or_(b.ne(x, x), b.ne(y, y)), b.add(x, y), moved))
 
+    def derivative(grad, x, y):
+        return grad, grad * 0
+
 
 @public(method=True, inplace=True)
+@with_out
 def ldexp(input, other):
     """input * 2 ** other."""
     return mul(input, pow(2.0, other) if isinstance(other, Tensor) else 2.0 ** other)
@@ -191,7 +200,8 @@ class WholeNumbers(Opaque):
         x, y = values["input"], values["other"]
         for v in (x, y):
             if not isinstance(v, Tensor) or v.dtype.kind not in "iu":
-                fail(self.name, "the operands must be integer tensors", getattr(v, "dtype", type(v).__name__), kind=DTypeError)
+                fail(self.name, "the operands must be integer tensors", getattr(v, "dtype", type(v).__name__),
+                     kind=DTypeError)
         common = promote(x.dtype, y.dtype)
         return {"input": cast(x, common), "other": cast(y, common)}
 
@@ -217,6 +227,9 @@ class Lcm(WholeNumbers):
         return numpy.abs(numpy.lcm(input, other))
 
     reference = host
+
+
+INPLACE["gcd_"], INPLACE["lcm_"] = gcd, lcm         # noqa: F821
 
 
 # ------------------------------------------------------------------------------ logarithms
@@ -284,7 +297,8 @@ class Xlog1py(TimesLog):
         return grad * where((x == 0) & (y <= -1), 0.0, log1p(y)), grad * (x / (y + 1))
 
 
-@public(method=True)
+@public(method=True, inplace=True)
+@with_out
 def float_power(input, exponent):
     """input to the power exponent, both in float64."""
     return pow(*(cast(v, float64) if isinstance(v, Tensor) else float(v) for v in (input, exponent)))
@@ -351,6 +365,7 @@ class ClampBoth(Elementwise):
 
 
 @public(method=True, inplace=True, aliases=("clip",))
+@with_out
 def clamp(input, min=None, max=None):
     """Limit to [min, max], numbers or tensors; a bound that is None does not limit."""
     if min is None and max is None:
@@ -378,7 +393,8 @@ class ReplaceNonfinite(Elementwise):
         return numpy.where(numpy.isnan(input), nan, finite)
 
     def scalar(b, x, nan, high, low):
-        finite = b.select(b.eq(x, number(b, math.inf, x)), high, b.select(b.eq(x, number(b, -math.inf, x)), low, x))
+        finite = b.select(b.eq(x, number(b, math.inf, x)), high,
+                          b.select(b.eq(x, number(b, -math.inf, x)), low, x))
         return b.select(b.ne(x, x), nan, finite)
 
     def derivative(grad, x, nan, high, low):
@@ -390,12 +406,14 @@ LARGEST = {"float16": 65504.0, "bfloat16": 3.3895313892515355e38, "float32": 3.4
 
 
 @public(method=True, inplace=True)
+@with_out
 def nan_to_num(input, nan=None, posinf=None, neginf=None):
     """input with NaN replaced by `nan` (0) and infinities by the given numbers (the largest of the dtype)."""
     if input.dtype.kind != "f":
         return mul(input, 1) if input.dtype is not bool_ else input | False
     largest = LARGEST[input.dtype.name]
-    return _replace_nonfinite(input, 0.0 if nan is None else float(nan), largest if posinf is None else float(posinf),  # noqa: F821
+    return _replace_nonfinite(input, 0.0 if nan is None else float(nan),  # noqa: F821
+                              largest if posinf is None else float(posinf),  # noqa: F821
                               -largest if neginf is None else float(neginf))
 
 
@@ -443,6 +461,7 @@ class Angle(Unary):
 
 
 @public(method=True, inplace=True)
+@with_out
 def sgn(input):
     """The sign of each element."""
     return sign(input)
@@ -541,10 +560,22 @@ def _same(name, doc):
     def function(input):
         return input
     function.__name__, function.__doc__ = name, doc
-    return public(method=True)(function)
+    return public(method=True, inplace=name == "conj_physical")(with_out(function))
 
 
 conj = _same("conj", "The complex conjugate: a real tensor itself.")
 conj_physical = _same("conj_physical", "The complex conjugate: a real tensor itself.")
 resolve_conj = _same("resolve_conj", "The tensor with a pending conjugation done: real tensors have none.")
 resolve_neg = _same("resolve_neg", "The tensor with a pending negation done: there is none.")
+
+
+@public(method=True)
+def is_conj(input):
+    """False: no tensor has a pending conjugation."""
+    return False
+
+
+@public(method=True)
+def is_neg(input):
+    """False: no tensor has a pending negation."""
+    return False

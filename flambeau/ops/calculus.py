@@ -55,7 +55,7 @@ def _panels(y, x, dx, dim, name):
     if x.ndim == 1 and y.ndim > 1:
         if x.shape[0] != size:
             fail(name, "there must be one `x` value for each sample point", x.shape[0], size)
-        x = x.reshape(tuple(size if a == dim else 1 for a in range(y.ndim)))
+        x = reshape(x, tuple(size if a == dim else 1 for a in range(y.ndim)))
         at = dim
     else:
         at = dim - y.ndim + x.ndim

@@ -164,6 +164,8 @@ def convolve_transposed(rank, input, weight, bias, stride, padding, output_paddi
     if any(isinstance(s, int) and s < 1 for s in sizes):
         fail(name, "the output would be empty", sizes, kind=ShapeError)
     x = input if input.ndim == rank + 2 else unsqueeze(input, 0)
+    if any(e >= s for e, s in zip(extra, stride)):      # as far as an input with zeros behind it would reach
+        x = pad_axes(x, [n for e, s in zip(reversed(extra), reversed(stride)) for n in (0, e // s)])
     channels = weight.shape[1] * groups
     if rank == 3:
         out = transposed_depth(x, weight, sizes, kernel, stride, padding, dilation, groups)

@@ -12,7 +12,8 @@ from flambeau.runtime._core import Tensor
 
 @public(method=False)
 def einsum(equation, *operands):
-    """The sum of products that the equation states: einsum("bij,bjk->bik", x, y); "..." stands for broadcast axes.
+    """The sum of products that the equation states: einsum("bij,bjk->bik", x, y); "..." stands for broadcast
+    axes.
 
     Also einsum(x, [0, 1], y, [1, 2], [0, 2]).
     """
@@ -49,7 +50,9 @@ def _from_lists(arguments):
 
 
 def _parse(equation, operands):
-    """(labels of each operand, labels of the result); a broadcast axis is labelled by its place from the right."""
+    """(labels of each operand, labels of the result); a broadcast axis is labelled by its place from the
+    right.
+    """
     left, arrow, right = equation.replace(" ", "").partition("->")
     terms = left.split(",")
     if len(terms) != len(operands):
@@ -61,7 +64,8 @@ def _parse(equation, operands):
         named = len(term.replace("...", ""))
         spare = operand.ndim - named
         if spare < 0 or (spare and "..." not in term):
-            fail("einsum", f"the operand for {term!r} has another number of dims", tuple(operand.shape), kind=ShapeError)
+            fail("einsum", f"the operand for {term!r} has another number of dims", tuple(operand.shape),
+                 kind=ShapeError)
         widest = max(widest, spare)
         inputs.append(_labels(term, spare))
     if arrow:
@@ -93,8 +97,10 @@ def _without_repeats(x, labels):
             first = labels.index(label)
             second = labels.index(label, first + 1)
             if x.shape[first] != x.shape[second]:
-                fail("einsum", f"subscript {label!r} is repeated with different sizes", tuple(x.shape), kind=ShapeError)
-            places = [iota(tuple(x.shape[a] if a == axis else 1 for a in range(x.ndim)), axis) for axis in (first, second)]
+                fail("einsum", f"subscript {label!r} is repeated with different sizes", tuple(x.shape),
+                     kind=ShapeError)
+            places = [iota(tuple(x.shape[a] if a == axis else 1 for a in range(x.ndim)), axis)
+                      for axis in (first, second)]
             x = total(where(places[0] == places[1], x, 0), second, dtype=x.dtype)
             del labels[second]
     return x, labels
@@ -107,7 +113,8 @@ def _same_sizes(operands):
         for label, size in zip(labels, x.shape):
             if sizes.setdefault(label, size) != size:
                 if 1 not in (size, sizes[label]):
-                    fail("einsum", f"subscript {label!r} has two sizes", [sizes[label], size], kind=ShapeError)
+                    fail("einsum", f"subscript {label!r} has two sizes", [sizes[label], size],
+                         kind=ShapeError)
                 sizes[label] = size if sizes[label] == 1 else sizes[label]
     result = []
     for x, labels in operands:

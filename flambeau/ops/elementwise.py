@@ -506,8 +506,7 @@ class Where(Elementwise):
         return b.select(c, x, y)
 
     def derivative(grad, c, x, y):
-        nothing = grad * 0
-        return None, where(c, grad, nothing), where(c, nothing, grad)       # noqa: F821
+        return None, where(c, grad, 0.0), where(c, 0.0, grad)       # noqa: F821
 
 
 @op

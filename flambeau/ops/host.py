@@ -1,8 +1,8 @@
-"""Host functions: ops whose values come from a Python function on NumPy arrays (dense linear algebra, sorting).
+"""Host functions: ops whose values come from a Python function on NumPy arrays (dense linear algebra).
 
-An Opaque op states `infer(inputs, attrs)` and `host(*arrays, **attributes)`, which returns an array (or a tuple of them where
-the op has `outputs`). `run_host` calls it on real tensors; `lower` makes it a step of a compiled plan. Half
-precision is widened: the host function sees float32 in its place.
+An Opaque op states `infer(inputs, attrs)` and `host(*arrays, **attributes)`, which returns an array, or a
+tuple of them where the op has `outputs`. `run_host` calls it on real tensors; `lower` makes it a step of a
+compiled plan. Half precision is widened: the host function sees float32 in its place.
 """
 
 from flambeau.base.errors import ArgumentError, DTypeError, fail
@@ -48,7 +48,8 @@ def store(array, place, dtype):
 
 def array_of(tensor):
     """The elements of a real tensor as a NumPy array (the same memory where the dtype allows)."""
-    array = memory_array(tensor.data_ptr(), tuple(tensor.shape), tensor.dtype, tensor.stride(), tensor.detach())
+    array = memory_array(tensor.data_ptr(), tuple(tensor.shape), tensor.dtype, tensor.stride(),
+                         tensor.detach())
     return widened(array, tensor.dtype)
 
 
@@ -67,7 +68,8 @@ def run_host(operation, values):
     operands, attrs = operation.split(values)
     for operand in operands:
         if not isinstance(operand, Tensor):
-            fail(operation.name, "an operand has the wrong type", type(operand).__name__, "a Tensor", kind=ArgumentError)
+            fail(operation.name, "an operand has the wrong type", type(operand).__name__, "a Tensor",
+                 kind=ArgumentError)
     inferred = operation.infer(operands, attrs)
     if any(o.is_shape_only for o in operands):
         results = [_core.shape_only(tuple(shape), dtype) for dtype, shape in inferred]
@@ -126,10 +128,12 @@ def require_floating(name, *operands, half=False):
     first = operands[0].dtype
     for operand in operands:
         if operand.dtype.kind != "f" or (operand.dtype.itemsize == 2 and not half):
-            fail(name, "the operands must be float32 or float64", operand.dtype, hint="x.float() or x.double()",
+            fail(name, "the operands must be float32 or float64", operand.dtype,
+                 hint="x.float() or x.double()",
                  kind=DTypeError)
         if operand.dtype is not first:
-            fail(name, "the operands have different dtypes", [o.dtype for o in operands], "one dtype", kind=DTypeError)
+            fail(name, "the operands have different dtypes", [o.dtype for o in operands], "one dtype",
+                 kind=DTypeError)
     return first
 
 

@@ -39,6 +39,7 @@ class AlongAxis(Indexed):
     dtypes = EVERY
     tolerance = ulps(0)
     remembered = False          # the values of the index are checked at every call
+    per_element = False         # the index has the shape of the elements, not of one axis
 
     def prepare(self, values):
         values = super().prepare(values)
@@ -52,7 +53,9 @@ class AlongAxis(Indexed):
         return values
 
     def eager(self, values):
-        """Plans stand under keys that no call has: the native path would use them without checking the index."""
+        """Plans stand under keys that no call has: the native path would use them, the index unchecked."""
+        if values[self.operands[0]].dtype.kind == "c":
+            return self.on_pairs(values)
         operands, attrs = self.split(values)
         key = _core.signature_of(tuple(values.values()), self.native.operand_mask, ("checked",))
         plan = None if key is None else self.native.plans.get(key)
@@ -61,6 +64,19 @@ class AlongAxis(Indexed):
             if key is not None:
                 self.native.plans[key] = plan
         return _core.run_planned(self.native, plan, operands)
+
+    def on_pairs(self, values):
+        """Complex elements are read and written as pairs along a last axis."""
+        from flambeau.ops.reinterpret import view_as_complex, view_as_real
+        from flambeau.ops.view import clone, expand, unsqueeze
+        if values[self.operands[0]].ndim == 0:
+            return clone(values[self.operands[0]])
+        pairs = {name: view_as_real(value) if name in self.operands and value.dtype.kind == "c" else value
+                 for name, value in values.items()}
+        if self.per_element:
+            index = values["index"]
+            pairs["index"] = expand(unsqueeze(index, index.ndim), (*index.shape, 2))
+        return view_as_complex(self.eager(pairs))
 
 
 def check_sum(values, name):
@@ -147,12 +163,17 @@ class IndexSum(AlongAxis):
 class Gather(AlongAxis):
     """out[i][j] = input[index[i][j]][j] for dim 0, and so on: the index has the shape of the result."""
 
+    per_element = True
     signature = "input, dim, index"
     operands = ("input", "index")
 
     def verify(self, values):
         x, index, dim = values["input"], values["index"], values["dim"]
-        if x.ndim != index.ndim:
+        if not x.ndim:
+            from flambeau.ops.view import reshape
+            x = values["input"] = reshape(x, (1,))
+            values["index"] = check_index("gather", index, 1)
+        if x.ndim != max(index.ndim, 1):
             fail("gather", "input and index differ in rank",
                  f"{show_shape(x.shape)}, index {show_shape(index.shape)}",
                  "as many axes in both", kind=ShapeError)
@@ -185,6 +206,7 @@ class Gather(AlongAxis):
 class GatherSum(AlongAxis):
     """Zeros with `size` along `dim`, plus input's elements added at `index` (same shape), in order."""
 
+    per_element = True
     internal = True
     signature = "input, dim, index, size"
     operands = ("input", "index")
@@ -202,7 +224,7 @@ class GatherSum(AlongAxis):
         planner.fill(outputs[0], 0)
         launch(planner, planner.templates.scatter_add_elements(source.dtype, index.dtype),
                [outputs[0], index, source], outputs[0],
-               source.shape[dim], dim)
+               source.shape[dim] if source.shape else 1, dim)
 
     def derivative(grad, x, index, *, dim, size):
         return gather(grad, dim, index), None           # noqa: F821

@@ -3,6 +3,7 @@
 from flambeau.base.errors import ArgumentError, ShapeError, fail
 from flambeau.base.lazy import LazyModule
 from flambeau.ops import plans
+from flambeau.ops.create import full
 from flambeau.ops.elementwise import EVERY, cast
 from flambeau.ops.kinds import Op
 from flambeau.ops.spec import op
@@ -14,6 +15,11 @@ from flambeau.types.dtype import promote
 from flambeau.types.shape import normalize_axis, show_shape
 
 numpy = LazyModule("numpy")
+
+
+def _solid(tensors):
+    """Without vectors of no elements, which fit everywhere."""
+    return tuple(t for t in tensors if not (len(t.shape) == 1 and t.shape[0] == 0)) or tuple(tensors[:1])
 
 
 @op
@@ -31,25 +37,26 @@ class Cat(Op):
         tensors = values["tensors"]
         if not isinstance(tensors, tuple) or not tensors or not all(isinstance(t, Tensor) for t in tensors):
             fail("cat", "expected a non-empty list of tensors", type(tensors).__name__, kind=ArgumentError)
-        kept = tuple(t for t in tensors if not (t.ndim == 1 and t.shape[0] == 0)) or tensors[:1]
+        kept = _solid(tensors)
         first = kept[0]
         if first.ndim == 0:
             fail("cat", "zero-dimensional tensor cannot be concatenated", hint="use stack()", kind=ShapeError)
         dim = normalize_axis(values["dim"], first.ndim, "cat")
         for t in kept:
-            if t.ndim != first.ndim or any(a != b and isinstance(a, int) and isinstance(b, int)
-                                            for i, (a,
-                                                    b) in enumerate(zip(t.shape, first.shape)) if i != dim):
+            pairs = [(a, b) for i, (a, b) in enumerate(zip(t.shape, first.shape)) if i != dim]
+            differ = any(a != b and isinstance(a, int) and isinstance(b, int) for a, b in pairs)
+            if t.ndim != first.ndim or differ:
                 fail("cat", f"sizes of tensors must match except in dimension {dim}", show_shape(t.shape),
                      show_shape(first.shape), kind=ShapeError)
-        return {"tensors": kept, "dim": dim}
+        return {"tensors": tensors, "dim": dim}
 
     def infer(self, inputs, attrs):
-        dim, total = attrs["dim"], 0
-        dtype = inputs[0].dtype
-        for v in inputs:
-            total, dtype = total + v.shape[dim], promote(dtype, v.dtype)
-        return [(dtype, (*inputs[0].shape[:dim], total, *inputs[0].shape[dim + 1:]))]
+        dim, total, dtype, kept = attrs["dim"], 0, inputs[0].dtype, _solid(inputs)
+        for v in inputs[1:]:
+            dtype = promote(dtype, v.dtype)
+        for v in kept:
+            total = total + v.shape[dim]
+        return [(dtype, (*kept[0].shape[:dim], total, *kept[0].shape[dim + 1:]))]
 
     def reference(*tensors, dim=0, **attrs):
         return numpy.concatenate(tensors, dim)
@@ -58,7 +65,7 @@ class Cat(Op):
         tensors, dim = values["tensors"], values["dim"]
         dtype, shape = self.infer(tensors, values)[0]
         out, at = _core.empty_strided(shape, None, dtype), 0
-        for t in tensors:
+        for t in _solid(tensors):
             window = tuple(slice(None) for _ in range(dim)) + (slice(at, at + t.shape[dim]),)
             write(out[window], t.detach())
             at += t.shape[dim]
@@ -71,7 +78,7 @@ class Cat(Op):
 
     def lower(planner, inputs, outputs, *, dim, **attrs):
         out, at = outputs[0], 0
-        for source in inputs:
+        for source in _solid(inputs):
             offset = out.offset + at * out.strides[dim]
             planner.copy(source, planner.window(out, source.shape, out.strides, offset))
             at = at + source.shape[dim]
@@ -79,6 +86,9 @@ class Cat(Op):
     def derivative(grad, *tensors, dim):
         parts, at = [], 0
         for t in tensors:
+            if t.ndim != grad.ndim:
+                parts.append(full((0,), 0, t.dtype))
+                continue
             parts.append(cast(narrow(grad, dim, at, t.shape[dim]), t.dtype))
             at += t.shape[dim]
         return tuple(parts)
@@ -95,7 +105,8 @@ def stack(tensors, dim=0, *, out=None):
                  show_shape(tensors[0].shape),
                  kind=ShapeError)
     dim = normalize_axis(dim, tensors[0].ndim + 1, "stack")
-    return cat(tuple(unsqueeze(t, dim) for t in tensors), dim, **({} if out is None else {"out": out}))  # noqa: F821
+    named = {} if out is None else {"out": out}
+    return cat(tuple(unsqueeze(t, dim) for t in tensors), dim, **named)       # noqa: F821
 
 
 __all__ = ["stack", "plans"]

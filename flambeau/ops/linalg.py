@@ -1,6 +1,7 @@
 """Dense linear algebra on the host (LAPACK through NumPy), with derivatives in ops.
 
-Every op takes matrices in the last two axes and batches of them in the axes before; operands of one op have the same batch
+Every op takes matrices in the last two axes and batches of them in the axes before; operands of one op have
+the same batch
 axes (the functions of `linalg_functions` broadcast). The derivatives are those of real matrices.
 """
 
@@ -30,7 +31,8 @@ def checked(name, function, *arrays, **how):
     try:
         return function(*arrays, **how)
     except numpy.linalg.LinAlgError as error:
-        fail(f"linalg.{name}", str(error), hint="the input is singular or not of the kind this function needs",
+        fail(f"linalg.{name}", str(error),
+             hint="the input is singular or not of the kind this function needs",
              kind=LinAlgError)
 
 
@@ -39,15 +41,17 @@ def mt(x):
     return transpose(x, -1, -2)
 
 
-def matrices(name, *operands, square=False):
+def matrices(name, *operands, square=False, half=False):
     """Check that the operands are floating matrices, square ones where asked."""
-    require_floating(f"linalg.{name}", *operands)
+    require_floating(f"linalg.{name}", *operands, half=half)
     for i, x in enumerate(operands):
         if len(x.shape) < 2:
-            fail(f"linalg.{name}", "the input must have at least 2 dimensions", tuple(x.shape), kind=ShapeError)
+            fail(f"linalg.{name}", "the input must have at least 2 dimensions", tuple(x.shape),
+                 kind=ShapeError)
         rows, columns = x.shape[-2:]
         if i == 0 and square and rows != columns and isinstance(rows, int) and isinstance(columns, int):
-            fail(f"linalg.{name}", "the matrices must be square", tuple(x.shape), "(..., n, n)", kind=ShapeError)
+            fail(f"linalg.{name}", "the matrices must be square", tuple(x.shape), "(..., n, n)",
+                 kind=ShapeError)
 
 
 class Dense(Opaque):
@@ -226,7 +230,9 @@ class LinalgSolve(System):
 
 @op
 class LinalgSolveTriangular(System):
-    """X with A X = B for triangular A; the other triangle, and with `unitriangular` the diagonal, are not read."""
+    """X with A X = B for triangular A; the other triangle, and with `unitriangular` the diagonal, are not
+    read.
+    """
 
     name = "_linalg_solve_triangular"
     signature = "A, B, *, upper, unitriangular=False"
@@ -248,7 +254,8 @@ class LinalgSolveTriangular(System):
         return numpy.linalg.solve(A, B)
 
     def derivative(grad, out, A, B, *, upper, unitriangular):
-        into_b = _linalg_solve_triangular(mt(A), grad, upper=not upper, unitriangular=unitriangular)     # noqa: F821
+        into_b = _linalg_solve_triangular(mt(A), grad, upper=not upper,  # noqa: F821
+                                          unitriangular=unitriangular)  # noqa: F821
         into_a = -matmul(into_b, mt(out))
         strict = int(unitriangular)
         return _upper_triangle(into_a, strict) if upper else _lower_triangle(into_a, -strict), into_b
@@ -359,7 +366,8 @@ class LinalgEigh(Dense):
             turned = matmul(mt(vectors), into_vectors) / gap
             turned = turned - _diagonal_matrix(turned)
             middle = turned if middle is None else middle + turned
-        return matmul(matmul(vectors, middle), mt(vectors))
+        result = matmul(matmul(vectors, middle), mt(vectors))
+        return (result + mt(result)) * 0.5
 
 
 @op
@@ -433,12 +441,13 @@ class LinalgLuFactor(Dense):
 
     name = "_linalg_lu_factor"
     outputs = ("LU", "pivots", "info")
-    shapes = ((3, 3), (2, 4, 4))
+    shapes = ((2, 4, 4), (3, 5), (5, 3))
 
     def infer(self, inputs, attrs):
         matrices("lu_factor", *inputs)
         *batch, m, n = inputs[0].shape
-        return [(inputs[0].dtype, tuple(inputs[0].shape)), (int32, (*batch, _smaller(m, n))), (int32, tuple(batch))]
+        return [(inputs[0].dtype, tuple(inputs[0].shape)), (int32, (*batch, _smaller(m, n))),
+                (int32, tuple(batch))]
 
     def host(A):
         return lu_factor(A)
@@ -447,13 +456,28 @@ class LinalgLuFactor(Dense):
 
     def derivative(grad, out, A):
         (packed, pivots, _), into = out, grad[0]
-        k = packed.shape[-1]
-        lower, upper = _lower_triangle(packed, -1) + _eye_like(packed), _upper_triangle(packed, 0)
-        middle = _lower_triangle(matmul(mt(lower), _lower_triangle(into, -1)), -1) \
-            + _upper_triangle(matmul(_upper_triangle(into, 0), mt(upper)), 0)
-        middle = _linalg_solve_triangular(mt(lower), middle, upper=True, unitriangular=True)         # noqa: F821
-        middle = mt(_linalg_solve_triangular(upper, mt(middle), upper=True))                         # noqa: F821
-        return matmul(permutation(pivots, k, into.dtype), middle)
+        m, n = packed.shape[-2:]
+        k = min(m, n)
+        square, into_square = (narrow(narrow(t, -2, 0, k), -1, 0, k) for t in (packed, into))
+        low, up = _lower_triangle(square, -1) + _eye_like(square), _upper_triangle(square, 0)
+        into_low, into_up = _lower_triangle(into_square, -1), _upper_triangle(into_square, 0)
+        rest = None
+        if m > k:           # L2 = A2 U^-1
+            below = narrow(packed, -2, k, m - k)
+            rest = mt(_linalg_solve_triangular(up, mt(narrow(into, -2, k, m - k)), upper=True))  # noqa: F821
+            into_up = into_up - matmul(mt(below), rest)
+        if n > k:           # U2 = L^-1 A2
+            behind = narrow(packed, -1, k, n - k)
+            rest = _linalg_solve_triangular(mt(low), narrow(into, -1, k, n - k), upper=True,  # noqa: F821
+                                            unitriangular=True)  # noqa: F821
+            into_low = into_low - matmul(rest, mt(behind))
+        middle = _lower_triangle(matmul(mt(low), into_low), -1) + _upper_triangle(matmul(into_up, mt(up)), 0)
+        middle = _linalg_solve_triangular(mt(low), middle, upper=True, unitriangular=True)  # noqa: F821
+        middle = mt(_linalg_solve_triangular(up, mt(middle), upper=True))  # noqa: F821
+        if rest is not None:
+            middle = cat((middle, rest), -2 if m > k else -1)
+        from flambeau.ops.linalg_functions import zero_one_permutation
+        return matmul(zero_one_permutation(pivots, m, into.dtype), middle)
 
 
 def lu_factor(A):
@@ -475,10 +499,13 @@ def lu_factor(A):
     return a.reshape(*batch, m, n), pivots.reshape(*batch, k), info.astype("int32").reshape(batch)
 
 
-def permutation(pivots, rows, dtype):
-    """The matrices P with A = P L U for 1-based row exchanges."""
-    from flambeau.ops.linalg_functions import zero_one_permutation
-    return zero_one_permutation(pivots, rows, dtype)
+def reflections(A):
+    """(packed, tau) of LAPACK's geqrf for each matrix of a batch (NumPy arrays)."""
+    *batch, m, n = A.shape
+    packed, tau = numpy.zeros((*batch, m, n), A.dtype), numpy.zeros((*batch, min(m, n)), A.dtype)
+    for i in numpy.ndindex(*batch):
+        packed[i], tau[i] = (part.T for part in numpy.linalg.qr(A[i], "raw"))
+    return packed, tau
 
 
 # ------------------------------------------------------------------------------ exponential
@@ -489,7 +516,7 @@ class MatrixExp(Dense):
     name = "_matrix_exp"
 
     def infer(self, inputs, attrs):
-        matrices("matrix_exp", *inputs, square=True)
+        matrices("matrix_exp", *inputs, square=True, half=True)
         return [(inputs[0].dtype, tuple(inputs[0].shape))]
 
     def host(A):

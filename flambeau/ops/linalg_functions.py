@@ -10,6 +10,7 @@ from flambeau.ops.host import require_floating
 from flambeau.ops.kinds import broadcast
 from flambeau.ops.linalg import mt
 from flambeau.ops.matmul import matmul
+from flambeau.ops.out import with_out
 from flambeau.ops.reduce import amax, sum as total
 from flambeau.ops.spec import public
 from flambeau.ops.triangles import _eye_like, _lower_triangle, _upper_triangle
@@ -24,6 +25,7 @@ CholeskyEx = namedtuple("linalg_cholesky_ex", ("L", "info"))
 Lstsq = namedtuple("linalg_lstsq", ("solution", "residuals", "rank", "singular_values"))
 Lu = namedtuple("linalg_lu", ("P", "L", "U"))
 LuFactor = namedtuple("linalg_lu_factor", ("LU", "pivots"))
+Geqrf = namedtuple("geqrf", ("a", "tau"))
 Qr = namedtuple("linalg_qr", ("Q", "R"))
 Svd = namedtuple("linalg_svd", ("U", "S", "Vh"))
 OldSvd = namedtuple("svd", ("U", "S", "V"))
@@ -55,8 +57,8 @@ def zero_one_permutation(pivots, rows, dtype):
 
     from flambeau.ops.host import array_of, tensor_of
     exchanges = array_of(pivots.detach())
-    flat = exchanges.reshape(-1, exchanges.shape[-1]) if exchanges.size else exchanges.reshape(-1, max(1, rows))[:0]
     count = int(numpy.prod(exchanges.shape[:-1], dtype=int))
+    flat = exchanges.reshape(count, exchanges.shape[-1])
     order = numpy.tile(numpy.arange(rows), (count, 1))
     every = numpy.arange(count)
     for j in range(flat.shape[-1]):
@@ -68,12 +70,14 @@ def zero_one_permutation(pivots, rows, dtype):
 
 # ------------------------------------------------------------------------------ determinants, inverses
 @public(method=True)
+@with_out
 def det(A):
     """The determinant of each square matrix."""
     return dense._linalg_det(A)
 
 
 @public(method=True)
+@with_out
 def slogdet(A):
     """(sign, logabsdet) of the determinant of each square matrix."""
     return dense._linalg_slogdet(A)
@@ -86,27 +90,35 @@ def logdet(input):
     return where(sign < 0, float("nan"), logarithm)
 
 
+@with_out
 def inv(A):
     """The inverse of each square matrix; LinAlgError if one is singular."""
     return dense._linalg_inv(A)
 
 
 @public(method=True)
+@with_out
 def inverse(input):
     """The inverse of each square matrix."""
     return dense._linalg_inv(input)
 
 
+@with_out
 def inv_ex(A, *, check_errors=False):
     """(inverse, info): info is 0 for each matrix that has one."""
     return InvEx(dense._linalg_inv(A), no_info(A))
 
 
+@with_out
 def pinv(A, rcond=None, hermitian=False, *, atol=None, rtol=None):
     """The pseudo-inverse; singular values up to max(atol, rtol * largest) count as zero."""
     require_floating("linalg.pinv", A)
     if rcond is not None:
         rtol = rcond
+    if hermitian:
+        # where the gradient goes; the values are those of the lower triangle
+        both = (A + mt(A)) * 0.5
+        A = both + (_lower_triangle(A) + mt(_lower_triangle(A, -1)) - both).detach()
     return dense._linalg_pinv(A, _relative(A, atol, rtol))
 
 
@@ -129,6 +141,7 @@ def pinverse(input, rcond=1e-15):
 
 
 # ------------------------------------------------------------------------------ systems
+@with_out
 def solve(A, B, *, left=True):
     """X with A X = B (left=False: X A = B); B may be a vector for each matrix."""
     dense.matrices("solve", A, square=True)
@@ -144,11 +157,13 @@ def solve(A, B, *, left=True):
     return squeeze(x, -1) if vector else x
 
 
+@with_out
 def solve_ex(A, B, *, left=True, check_errors=False):
     """(result, info) of solve."""
     return SolveEx(solve(A, B, left=left), no_info(A))
 
 
+@with_out
 def solve_triangular(A, B, *, upper, left=True, unitriangular=False):
     """X with A X = B (left=False: X A = B) for triangular A."""
     dense.matrices("solve_triangular", A, square=True)
@@ -163,6 +178,7 @@ def solve_triangular(A, B, *, upper, left=True, unitriangular=False):
 
 
 @public(method=True)
+@with_out
 def triangular_solve(b, A, upper=True, transpose=False, unitriangular=False):
     """(solution, A) of A X = b for triangular A."""
     matrix = mt(A) if transpose else A
@@ -170,49 +186,67 @@ def triangular_solve(b, A, upper=True, transpose=False, unitriangular=False):
     return TriangularSolve(x, A)
 
 
+@with_out
 def lstsq(A, B, rcond=None, *, driver=None):
-    """The X of least squares |A X - B|, with residuals, rank and singular values (empty but for driver 'gelsd', 'gelss')."""
+    """The X of least squares |A X - B|, with residuals, rank and singular values (empty but for driver
+    'gelsd', 'gelss').
+    """
     require_floating("linalg.lstsq", A, B)
     vector = A.ndim - 1 == B.ndim and tuple(B.shape) == tuple(A.shape[:-1])
     b = unsqueeze(B, -1) if vector else B
     if A.shape[-2] != b.shape[-2]:
-        fail("linalg.lstsq", "A and B have different numbers of rows", [tuple(A.shape), tuple(B.shape)], kind=ShapeError)
+        fail("linalg.lstsq", "A and B have different numbers of rows", [tuple(A.shape), tuple(B.shape)],
+             kind=ShapeError)
     solution = matmul(pinv(A, rcond), b)
     m, n = A.shape[-2:]
     rank = matrix_rank(A) if driver != "gels" else A.new_empty((0,), dtype=int64)
     values = dense._linalg_svd_reduced(A.detach())[1] if driver in ("gelsd", "gelss") else A.new_empty((0,))
-    full = m > n and (driver == "gels" or bool((rank == n).all()))
-    residuals = total((matmul(A, solution) - b) ** 2, -2) if full else A.new_empty((0,))
+    residuals = total((matmul(A, solution) - b) ** 2, -2)
+    full = driver == "gels" or bool((rank == n).all())
+    if m <= n or driver in (None, "gelsy") or not full:
+        residuals = narrow(reshape(residuals, (-1,)), 0, 0, 0)
     return Lstsq(squeeze(solution, -1) if vector else solution, residuals, rank, values)
 
 
 # ------------------------------------------------------------------------------ decompositions
 @public(method=True)
+@with_out
 def cholesky(input, upper=False):
     """Lower triangular L with input = L L^T, or with `upper` its transpose."""
     factor = dense._linalg_cholesky(mt(input) if upper else input)
     return mt(factor) if upper else factor
 
 
+@with_out
 def cholesky_ex(A, *, upper=False, check_errors=False):
     """(L, info); info is 0 for each matrix that is positive definite."""
     return CholeskyEx(cholesky(A, upper), no_info(A))
 
 
+def _factored(L, upper):
+    """A from its Cholesky factor, of which one triangle is read; the gradient goes to all of L."""
+    triangle = (_upper_triangle if upper else _lower_triangle)(L.detach())
+    factor = L + (triangle - L.detach()) if L.requires_grad else triangle
+    return matmul(mt(factor), factor) if upper else matmul(factor, mt(factor))
+
+
 @public(method=True)
+@with_out
 def cholesky_solve(B, L, upper=False):
     """X with A X = B, where A = L L^T (or L^T L for `upper`)."""
-    first = mt(L) if upper else L
-    return solve_triangular(mt(first), solve_triangular(first, B, upper=False), upper=True)
+    dense.matrices("cholesky_solve", L, B, square=True)
+    return solve(_factored(L, upper), B)
 
 
 @public(method=True)
+@with_out
 def cholesky_inverse(L, upper=False):
     """The inverse of A = L L^T (or L^T L for `upper`)."""
-    first = _upper_triangle(L) if upper else _lower_triangle(L)
-    return cholesky_solve(expand(_eye_like(L), tuple(L.shape)), first, upper)
+    dense.matrices("cholesky_inverse", L, square=True)
+    return dense._linalg_inv(_factored(L, upper))
 
 
+@with_out
 def qr_decomposition(A, mode="reduced"):
     """(Q, R) with A = Q R; mode 'complete' makes Q square, 'r' leaves it out."""
     if mode not in ("reduced", "complete", "r"):
@@ -235,11 +269,13 @@ def _complete_qr(A):
 
 
 @public(method=True)
+@with_out
 def qr(input, some=True):
     """(Q, R) with input = Q R; Q is square unless `some`."""
     return qr_decomposition(input, "reduced" if some else "complete")
 
 
+@with_out
 def svd_decomposition(A, full_matrices=True, *, driver=None):
     """(U, S, Vh) with A = U diag(S) Vh."""
     dense.matrices("svd", A)
@@ -263,48 +299,57 @@ def _completed(q):
 
 
 @public(method=True)
+@with_out
 def svd(input, some=True, compute_uv=True):
     """(U, S, V) with input = U diag(S) V^T."""
     u, s, vh = svd_decomposition(input, not some)
     return OldSvd(u, s, mt(vh))
 
 
+@with_out
 def svdvals(A, *, driver=None):
     """The singular values in descending order."""
     return dense._linalg_svd_reduced(A)[1]
 
 
+@with_out
 def eigh(A, UPLO="L"):
     """(eigenvalues, eigenvectors) of symmetric matrices; only one triangle is read."""
     return dense._linalg_eigh(A, UPLO)
 
 
+@with_out
 def eigvalsh(A, UPLO="L"):
     """The eigenvalues of symmetric matrices, ascending."""
     return dense._linalg_eigh(A, UPLO)[0]
 
 
+@with_out
 def eig(A):
     """(eigenvalues, eigenvectors), both complex, of square matrices."""
     return dense._linalg_eig(A)
 
 
+@with_out
 def eigvals(A):
     """The complex eigenvalues of square matrices."""
     return dense._linalg_eig(A)[0]
 
 
+@with_out
 def lu_factor(A, *, pivot=True):
     """(LU, pivots): both triangles in one matrix, and the 1-based row exchanges."""
     return LuFactor(*dense._linalg_lu_factor(A)[:2])
 
 
+@with_out
 def lu_factor_ex(A, *, pivot=True, check_errors=False):
     """(LU, pivots, info)."""
     return dense._linalg_lu_factor(A)
 
 
 @public(method=False)
+@with_out
 def lu_unpack(LU_data, LU_pivots, unpack_data=True, unpack_pivots=True):
     """(P, L, U) from a packed decomposition."""
     m, n = LU_data.shape[-2:]
@@ -317,11 +362,13 @@ def lu_unpack(LU_data, LU_pivots, unpack_data=True, unpack_pivots=True):
     return Lu(p, _lower_triangle(low, -1) + _eye_like(low), _upper_triangle(up, 0))
 
 
+@with_out
 def lu_decomposition(A, *, pivot=True):
     """(P, L, U) with A = P L U."""
     return lu_unpack(*dense._linalg_lu_factor(A)[:2])
 
 
+@with_out
 def lu_solve_factored(LU, pivots, B, *, left=True, adjoint=False):
     """X with A X = B (left=False: X A = B; adjoint: A^T in place of A), from A's decomposition."""
     if not left:
@@ -335,6 +382,15 @@ def lu_solve_factored(LU, pivots, B, *, left=True, adjoint=False):
 
 
 @public(method=True)
+@with_out
+def lu(A, pivot=True, get_infos=False):
+    """(LU, pivots), with `get_infos` also 0 for each matrix that has a decomposition."""
+    packed = dense._linalg_lu_factor(A)
+    return packed if get_infos else LuFactor(*packed[:2])
+
+
+@public(method=True)
+@with_out
 def lu_solve(b, LU_data, LU_pivots):
     """X with A X = b from A's decomposition."""
     return lu_solve_factored(LU_data, LU_pivots, b)
@@ -342,6 +398,7 @@ def lu_solve(b, LU_data, LU_pivots):
 
 # ------------------------------------------------------------------------------ powers, products
 @public(method=True)
+@with_out
 def matrix_power(input, n):
     """The matrix product of n copies; the inverse for negative n."""
     dense.matrices("matrix_power", input, square=True)
@@ -365,8 +422,11 @@ def matrix_exp(A):
     return dense._matrix_exp(A)
 
 
+@with_out
 def multi_dot(tensors):
-    """The product of matrices (the first and last may be vectors) in the order that needs the fewest multiplications."""
+    """The product of matrices (the first and last may be vectors) in the order that needs the fewest
+    multiplications.
+    """
     tensors = list(tensors)
     if len(tensors) < 2:
         fail("linalg.multi_dot", "expected at least 2 tensors", len(tensors))
@@ -389,7 +449,8 @@ def _best_split(sizes):
     for length in range(1, count):
         for i in range(count - length):
             j = i + length
-            options = [(cost[i, k] + cost[k + 1, j] + sizes[i] * sizes[k + 1] * sizes[j + 1], k) for k in range(i, j)]
+            options = [(cost[i, k] + cost[k + 1, j] + sizes[i] * sizes[k + 1] * sizes[j + 1], k)
+                       for k in range(i, j)]
             cost[i, j], split[i, j] = min(options)
     return split
 
@@ -402,12 +463,14 @@ def _product(tensors, split, i, j):
 
 
 @public(method=False)
+@with_out
 def chain_matmul(*matrices):
     """The product of matrices."""
     return matrices[0] if len(matrices) == 1 else multi_dot(matrices)
 
 
 # ------------------------------------------------------------------------------ rank, condition
+@with_out
 def matrix_rank(A, tol=None, hermitian=False, *, atol=None, rtol=None):
     """The number of singular values above max(atol, rtol * largest)."""
     require_floating("linalg.matrix_rank", A)
@@ -425,6 +488,7 @@ def matrix_rank(A, tol=None, hermitian=False, *, atol=None, rtol=None):
     return total(cast(s > unsqueeze(limit, -1), int64), -1)
 
 
+@with_out
 def cond(A, p=None):
     """The condition number of each matrix in the norm p (None: 2)."""
     from flambeau.ops.norms import matrix_norm
@@ -435,6 +499,7 @@ def cond(A, p=None):
     return matrix_norm(A, p) * matrix_norm(dense._linalg_inv(A), p)
 
 
+@with_out
 def tensorinv(A, ind=2):
     """The inverse of a tensor as a map of its last axes to its first `ind` axes."""
     size = 1
@@ -443,6 +508,7 @@ def tensorinv(A, ind=2):
     return reshape(inv(reshape(A, (size, -1))), (*A.shape[ind:], *A.shape[:ind]))
 
 
+@with_out
 def tensorsolve(A, B, dims=None):
     """X with tensordot(A, X, X.ndim) = B."""
     if dims is not None:
@@ -456,6 +522,7 @@ def tensorsolve(A, B, dims=None):
 @public(method=False)
 def vander(x, N=None, *, increasing=False):
     """Powers of x as columns: x^(N-1), ..., x, 1."""
+    x = unsqueeze(x, 0) if x.ndim == 0 else x
     n = x.shape[-1] if N is None else N
     powers = iota((n,), 0)
     return unsqueeze(x, -1) ** (powers if increasing else n - 1 - powers)
@@ -466,16 +533,18 @@ def linalg_vander(x, *, N=None):
     return vander(x, N, increasing=True)
 
 
+@with_out
 def vecdot(x, y, *, dim=-1):
     """The sum of products along one axis."""
     return total(x * y, dim)
 
 
+@with_out
 def householder_product(A, tau):
     """The first columns of the product of Householder reflections (I - tau v v^T)."""
     m, n = A.shape[-2:]
     vectors = _lower_triangle(A, -1) + _eye_like(A)
-    q = expand(narrow(_eye_like(matmul(A, mt(A))), -1, 0, n), tuple(A.shape))
+    q = expand(narrow(_eye_like(matmul(A, mt(A))), -1, 0, n), tuple(A.shape)) + A * 0
     for i in range(tau.shape[-1] - 1, -1, -1):
         v = narrow(vectors, -1, i, 1)
         q = q - matmul(v, matmul(mt(v), q)) * unsqueeze(narrow(tau, -1, i, 1), -1)
@@ -484,3 +553,42 @@ def householder_product(A, tau):
 
 public(method=True, aliases=("orgqr",))(householder_product)
 
+
+@public(method=True)
+@with_out
+def geqrf(input):
+    """(a, tau): R above the diagonal, and below it the vectors of the reflections that make up Q."""
+    from flambeau.ops.host import array_of, tensor_of
+    dense.matrices("geqrf", input)
+    a, tau = dense.reflections(array_of(input.detach()))
+    return Geqrf(tensor_of(a, input.dtype), tensor_of(tau, input.dtype))
+
+
+@public(method=True)
+@with_out
+def ormqr(input, tau, other, left=True, transpose=False):
+    """Q @ other (left=False: other @ Q; transpose: Q^T) for the Q of `geqrf`."""
+    from flambeau.ops.join import cat
+    m, k = input.shape[-2], tau.shape[-1]
+    columns = narrow(input, -1, 0, k)
+    if m > k:
+        columns = cat((columns, columns.new_zeros((*columns.shape[:-1], m - k))), -1)
+        tau = cat((tau, tau.new_zeros((*tau.shape[:-1], m - k))), -1)
+    q = householder_product(columns, tau)
+    q = mt(q) if transpose else q
+    return matmul(q, other) if left else matmul(other, q)
+
+
+@public(method=False)
+def svd_lowrank(A, q=6, niter=2, M=None):
+    """(U, S, V) of the q largest singular values of A - M."""
+    u, s, vh = dense._linalg_svd_reduced(A if M is None else A - M)
+    k = min(q, s.shape[-1])
+    return narrow(u, -1, 0, k), narrow(s, -1, 0, k), narrow(mt(vh), -1, 0, k)
+
+
+@public(method=False)
+def pca_lowrank(A, q=None, center=True, niter=2):
+    """(U, S, V) of the q (6) largest singular values of A, its columns centred first."""
+    q = min(6, *A.shape[-2:]) if q is None else q
+    return svd_lowrank(A - total(A, -2, True) / A.shape[-2] if center else A, q)

@@ -21,7 +21,7 @@ from flambeau.ops.trace import current
 from flambeau.ops.view import reshape
 from flambeau.runtime._core import Tensor
 from flambeau.types.dim import Dim
-from flambeau.types.dtype import FLOATING, float32
+from flambeau.types.dtype import FLOATING, float32, get_default_dtype
 from flambeau.types.shape import normalize_axes, normalize_axis
 
 numpy = LazyModule("numpy")
@@ -139,7 +139,13 @@ def drop(x, dim, keepdim):
 
 @op
 class Logsumexp(AlongAxes):
-    """log(sum(exp(input))) over `dim` without overflow."""
+    """log(sum(exp(input))) over `dim` without overflow; integers become the default dtype."""
+
+    def prepare(self, values):
+        x = values["input"]
+        if isinstance(x, Tensor) and x.dtype.kind in "biu":
+            values["input"] = cast(x, get_default_dtype())
+        return AlongAxes.prepare(self, values)
 
     def compute(input, dim, keepdim):
         x = widen(input)

@@ -7,6 +7,7 @@ from flambeau.base.lazy import LazyModule
 from flambeau.ops.elementwise import abs as magnitude, cast, div, maximum, sign, square, where
 from flambeau.ops.kinds import Composite
 from flambeau.ops.mathematics import sqrt
+from flambeau.ops.out import with_out
 from flambeau.ops.reduce import amax, amin, spread, sum as total
 from flambeau.ops.samples import ulps, unary_samples
 from flambeau.ops.spec import op, public
@@ -20,7 +21,9 @@ INFINITY = math.inf
 
 @op
 class PowerNorm(Composite):
-    """(sum |x|^ord)^(1/ord) over `dim` (None: all); ord 0 counts what is not zero, +-inf takes the extreme magnitude."""
+    """(sum |x|^ord)^(1/ord) over `dim` (None: all); ord 0 counts what is not zero, +-inf takes the extreme
+    magnitude.
+    """
 
     name = "_power_norm"
     signature = "x, ord=2, dim=None, keepdim=False"
@@ -68,27 +71,33 @@ class PowerNorm(Composite):
         return grad * where(norm == 0, 0.0, scaled)
 
 
+@with_out
 def vector_norm(x, ord=2, dim=None, keepdim=False, *, dtype=None):
     """The norm of all elements or over `dim`: see `PowerNorm`."""
     if x.dtype.kind != "f" or (dtype is not None and dtype.kind != "f"):
-        fail("linalg.vector_norm", "expected a floating point tensor", x.dtype, hint="x.float()", kind=DTypeError)
+        fail("linalg.vector_norm", "expected a floating point tensor", x.dtype, hint="x.float()",
+             kind=DTypeError)
     if not isinstance(ord, (int, float)):
         fail("linalg.vector_norm", "the order is not a number", ord, kind=ArgumentError)
     if dtype is not None:
         x = cast(x, dtype)
-    dim = None if dim is None or (isinstance(dim, (tuple, list)) and not dim) else normalize_axes(dim, x.ndim, "vector_norm")
+    everything = dim is None or (isinstance(dim, (tuple, list)) and not dim)
+    dim = None if everything else normalize_axes(dim, x.ndim, "vector_norm")
     if (ord < 0 or ord == INFINITY) and any(x.shape[a] == 0 for a in (range(x.ndim) if dim is None else dim)):
         fail("linalg.vector_norm", f"the norm of order {ord} has no value over no elements", tuple(x.shape))
     return _power_norm(x, float(ord), dim, bool(keepdim))         # noqa: F821
 
 
 # ------------------------------------------------------------------------------ matrices
+@with_out
 def matrix_norm(A, ord="fro", dim=(-2, -1), keepdim=False, *, dtype=None):
     """The norm of each matrix: 'fro', 'nuc', 1, -1 (columns), inf, -inf (rows), 2, -2 (singular values)."""
     if A.dtype.kind != "f":
-        fail("linalg.matrix_norm", "expected a floating point tensor", A.dtype, hint="A.float()", kind=DTypeError)
+        fail("linalg.matrix_norm", "expected a floating point tensor", A.dtype, hint="A.float()",
+             kind=DTypeError)
     if A.ndim < 2:
-        fail("linalg.matrix_norm", "the input must have at least 2 dimensions", tuple(A.shape), kind=ShapeError)
+        fail("linalg.matrix_norm", "the input must have at least 2 dimensions", tuple(A.shape),
+             kind=ShapeError)
     if dtype is not None:
         A = cast(A, dtype)
     first, second = normalize_axes(dim, A.ndim, "matrix_norm")
@@ -96,25 +105,23 @@ def matrix_norm(A, ord="fro", dim=(-2, -1), keepdim=False, *, dtype=None):
         return vector_norm(A, 2, (first, second), keepdim)
     if ord in (1, -1, INFINITY, -INFINITY):
         summed, other = (first, second) if ord in (1, -1) else (second, first)
-        return (amax if ord > 0 else amin)(total(magnitude(A), summed, True), (first, second), True) if keepdim \
-            else _extreme(A, summed, other, ord)
+        sums = total(magnitude(A), summed, True)
+        if ord > 0 and sums.shape[other] == 0:
+            return total(sums, (summed, other), keepdim)        # the largest of no sums is 0
+        return (amax if ord > 0 else amin)(sums, (summed, other), keepdim)
     if ord not in ("nuc", 2, -2):
         fail("linalg.matrix_norm", "unknown order", ord, "'fro', 'nuc', 1, -1, 2, -2, inf or -inf")
     from flambeau.ops.linalg import _linalg_svd_reduced
     rest = [a for a in range(A.ndim) if a not in (first, second)]
     s = _linalg_svd_reduced(permute(A, (*rest, first, second)))[1]
-    result = total(s, -1) if ord == "nuc" else (amax if ord == 2 else amin)(s, -1)
+    result = total(s, -1) if ord == "nuc" or 0 in A.shape else (amax if ord == 2 else amin)(s, -1)
     if keepdim:
         shape = [1 if a in (first, second) else n for a, n in enumerate(A.shape)]
         return reshape(result, tuple(shape))
     return result
 
 
-def _extreme(A, summed, other, ord):
-    sums = total(magnitude(A), summed, True)
-    return (amax if ord > 0 else amin)(sums, (summed, other), False)
-
-
+@with_out
 def linalg_norm(A, ord=None, dim=None, keepdim=False, *, dtype=None):
     """A matrix norm where `ord` is given for two axes, else a vector norm (torch.linalg.norm)."""
     axes = None if dim is None else (dim,) if isinstance(dim, int) else tuple(dim)
@@ -122,7 +129,8 @@ def linalg_norm(A, ord=None, dim=None, keepdim=False, *, dtype=None):
         return vector_norm(A, 2, axes, keepdim, dtype=dtype)
     if axes is None:
         if A.ndim not in (1, 2):
-            fail("linalg.norm", "with an order and no dim the input must have 1 or 2 dimensions", tuple(A.shape))
+            fail("linalg.norm", "with an order and no dim the input must have 1 or 2 dimensions",
+                 tuple(A.shape))
         axes = tuple(range(A.ndim))
     if len(axes) == 2:
         return matrix_norm(A, ord, axes, keepdim, dtype=dtype)
@@ -130,12 +138,28 @@ def linalg_norm(A, ord=None, dim=None, keepdim=False, *, dtype=None):
 
 
 @public(method=True)
+@with_out
 def norm(input, p="fro", dim=None, keepdim=False, dtype=None):
     """The p-norm over `dim` (None: all elements); 'fro' is 2, 'nuc' the sum of singular values."""
     axes = None if dim is None else (dim,) if isinstance(dim, int) else tuple(dim)
     if p == "nuc":
         return matrix_norm(input, "nuc", axes or (-2, -1), keepdim, dtype=dtype)
     return vector_norm(input, 2 if p in ("fro", None) else p, axes, keepdim, dtype=dtype)
+
+
+@public(method=False)
+@with_out
+def nuclear_norm(input, dim=(-2, -1), keepdim=False):
+    """The sum of the singular values."""
+    return matrix_norm(input, "nuc", dim, keepdim)
+
+
+@public(method=False)
+def norm_except_dim(v, pow=2, dim=0):
+    """The norms of the slices along `dim`, of which every other axis is kept with size 1; dim -1: of all."""
+    if dim == -1:
+        return vector_norm(v, pow)
+    return vector_norm(v, pow, tuple(a for a in range(v.ndim) if a != dim), True)
 
 
 @public(method=False)
@@ -163,7 +187,8 @@ class RowDistances(Composite):
         return numpy.sum(abs(x1[..., :, None, :] - x2[..., None, :, :]) ** p, -1) ** (1 / p)
 
     def compute(x1, x2, p=2.0):
-        return _power_norm(unsqueeze(x1, -2) - unsqueeze(x2, -3), p, (max(x1.ndim, x2.ndim),), False)         # noqa: F821
+        return _power_norm(unsqueeze(x1, -2) - unsqueeze(x2, -3), p, (max(x1.ndim, x2.ndim),),  # noqa: F821
+                           False)  # noqa: F821
 
 
 @public(method=False)
@@ -195,11 +220,3 @@ def pdist(input, p=2.0):
 def pairwise_distance(x1, x2, p=2.0, eps=1e-6, keepdim=False):
     """The p-norm of x1 - x2 + eps along the last axis."""
     return vector_norm(x1 - x2 + eps, p, -1, keepdim)
-
-
-@public(method=False)
-def cosine_similarity(x1, x2, dim=1, eps=1e-8):
-    """The product of the two vectors along `dim` over that of their lengths, each at least eps."""
-    lengths = [maximum(vector_norm(x, 2, dim, True), eps) for x in (x1, x2)]
-    return total(div(x1, lengths[0]) * div(x2, lengths[1]), dim)
-

@@ -38,7 +38,10 @@ def pad(input, pad, mode="constant", value=None):
     for axis, before, after in pairs:
         if mode == "constant":
             out = cut(out, axis, before, after)
-        elif before or after:
+        elif mode == "circular":
+            out = cut(out, axis, before, after)
+            out = padded_by_index(out, axis, max(before, 0), max(after, 0), mode)
+        else:
             out = padded_by_index(out, axis, before, after, mode)
     if mode == "constant":
         for axis, before, after in pairs:
@@ -92,6 +95,8 @@ def surround(x, axis, before, after, value):
 def padded_by_index(x, axis, before, after, mode):
     """An axis read at the places that the mode gives."""
     from flambeau.ops.elementwise import maximum, minimum, remainder
+    if not before and not after:
+        return x
     size = x.shape[axis]
     place = iota((size + before + after,), 0, int64) - before
     if mode == "reflect":

@@ -7,7 +7,7 @@ Inputs are (batch, channels, *sizes) or (channels, *sizes). Indices are places i
 from flambeau.base.errors import ShapeError, fail
 from flambeau.base.lazy import LazyModule
 from flambeau.ops.create import iota
-from flambeau.ops.elementwise import minimum, relu, sign, where
+from flambeau.ops.elementwise import minimum, sign, where
 from flambeau.ops.index import gather, gather_sum, index_select
 from flambeau.ops.kinds import Window
 from flambeau.ops.normalize import narrow
@@ -268,7 +268,7 @@ def lp_pool(rank, input, norm_type, kernel_size, stride, ceil_mode):
     count = 1
     for k in kernel:
         count *= k
-    return (sign(powers) * relu(abs(powers)) * count) ** (1.0 / norm_type)
+    return (sign(powers) * abs(powers) * count) ** (1.0 / norm_type)
 
 
 # ------------------------------------------------------------------------------ windows by the size of the result
@@ -369,7 +369,10 @@ def max_unpool(name, rank, input, indices, output_size):
     values = flatten(input, len(lead))
     count = gather_sum(ones_like_index(place), len(lead), place, area)
     share = narrow(gather(count, len(lead), place), values.dtype)
-    return reshape(gather_sum(values / share, len(lead), place, area), (*lead, *output_size))
+    out = gather_sum(values, len(lead), place, area)
+    if input.numel() and amax(count).item() > 1:        # the mean, with the whole gradient for each
+        out = gather_sum(values.detach() / share, len(lead), place, area) + (out - out.detach())
+    return reshape(out, (*lead, *output_size))
 
 
 def ones_like_index(place):

@@ -3,6 +3,7 @@
 from flambeau.base.errors import ShapeError, fail
 from flambeau.ops.elementwise import mul
 from flambeau.ops.matmul import bmm, matmul, same_dtype
+from flambeau.ops.out import with_out
 from flambeau.ops.reduce import sum as total
 from flambeau.ops.spec import public
 from flambeau.ops.triangles import _diagonal_matrix
@@ -30,6 +31,7 @@ def expect_size(name, got, want):
 
 # ------------------------------------------------------------------------------ vectors
 @public(method=True)
+@with_out
 def dot(input, tensor):
     """The sum of products of two vectors of one length."""
     expect_rank("dot", 1, input, tensor)
@@ -38,30 +40,36 @@ def dot(input, tensor):
 
 
 @public(method=True)
+@with_out
 def vdot(input, other):
     """The sum of products of two vectors (of the conjugate of the first)."""
     return dot(input, other)
 
 
 @public(method=True, aliases=("ger",))
+@with_out
 def outer(input, vec2):
     """(n), (m) -> (n, m): every product."""
     if input.ndim != 1 or vec2.ndim != 1:
-        fail("outer", "the operands must be vectors", [show_shape(input.shape), show_shape(vec2.shape)], kind=ShapeError)
+        fail("outer", "the operands must be vectors", [show_shape(input.shape), show_shape(vec2.shape)],
+             kind=ShapeError)
     return mul(unsqueeze(input, 1), unsqueeze(vec2, 0))
 
 
 @public(method=True)
+@with_out
 def inner(input, other):
     """Sums of products over the last axis of both."""
     if input.ndim == 0 or other.ndim == 0:
         return mul(input, other)
     if input.shape[-1] != other.shape[-1]:
-        fail("inner", "the last sizes differ", [show_shape(input.shape), show_shape(other.shape)], kind=ShapeError)
+        fail("inner", "the last sizes differ", [show_shape(input.shape), show_shape(other.shape)],
+             kind=ShapeError)
     return tensordot(input, other, ([-1], [-1]))
 
 
 @public(method=True)
+@with_out
 def mv(input, vec):
     """(n, m), (m) -> (n)."""
     expect_rank("mv", 2, input)
@@ -80,6 +88,7 @@ def cross_product(x, y, dim):
 
 
 @public(method=True)
+@with_out
 def cross(input, other, dim=None):
     """The vector product along `dim` (None: the first axis of size 3)."""
     if dim is None:
@@ -89,16 +98,20 @@ def cross(input, other, dim=None):
     return linalg_cross(input, other, dim=dim)
 
 
+@with_out
 def linalg_cross(input, other, *, dim=-1):
     """The vector product along `dim`, the other axes broadcast."""
     if input.ndim != other.ndim:
-        fail("linalg.cross", "the inputs must have the same number of dimensions", [input.ndim, other.ndim], kind=ShapeError)
+        fail("linalg.cross", "the inputs must have the same number of dimensions", [input.ndim, other.ndim],
+             kind=ShapeError)
     return cross_product(input, other, dim)
 
 
 # ------------------------------------------------------------------------------ matrices
 def added(name, input, product, beta, alpha):
     """beta * input + alpha * product; at beta 0 the input is not read."""
+    if product.dtype.kind in "iu":          # whole numbers have whole factors
+        beta, alpha = int(beta), int(alpha)
     if alpha != 1:
         product = product * alpha
     if beta == 0:
@@ -107,12 +120,14 @@ def added(name, input, product, beta, alpha):
         fail(name, "the dtypes of the operands differ", [input.dtype, product.dtype], "one dtype")
     from flambeau.types.shape import broadcast_shapes
     if tuple(broadcast_shapes(tuple(input.shape), tuple(product.shape), op=name)) != tuple(product.shape):
-        fail(name, "the input does not broadcast to the product", [show_shape(input.shape), show_shape(product.shape)],
+        fail(name, "the input does not broadcast to the product",
+             [show_shape(input.shape), show_shape(product.shape)],
              kind=ShapeError)
     return (input if beta == 1 else input * beta) + product
 
 
 @public(method=True, inplace=True)
+@with_out
 def addmm(input, mat1, mat2, *, beta=1, alpha=1):
     """beta * input + alpha * (mat1 @ mat2)."""
     expect_rank("addmm", 2, mat1, mat2)
@@ -120,24 +135,28 @@ def addmm(input, mat1, mat2, *, beta=1, alpha=1):
 
 
 @public(method=True, inplace=True)
+@with_out
 def addmv(input, mat, vec, *, beta=1, alpha=1):
     """beta * input + alpha * (mat @ vec)."""
     return added("addmv", input, mv(mat, vec), beta, alpha)
 
 
 @public(method=True, inplace=True)
+@with_out
 def addr(input, vec1, vec2, *, beta=1, alpha=1):
     """beta * input + alpha * outer(vec1, vec2)."""
     return added("addr", input, outer(vec1, vec2), beta, alpha)
 
 
 @public(method=True, inplace=True)
+@with_out
 def baddbmm(input, batch1, batch2, *, beta=1, alpha=1):
     """beta * input + alpha * bmm(batch1, batch2)."""
     return added("baddbmm", input, bmm(batch1, batch2), beta, alpha)
 
 
 @public(method=True, inplace=True)
+@with_out
 def addbmm(input, batch1, batch2, *, beta=1, alpha=1):
     """beta * input + alpha * the sum of the batch of products."""
     return added("addbmm", input, total(bmm(batch1, batch2), 0, dtype=batch1.dtype), beta, alpha)
@@ -152,6 +171,7 @@ def trace(input):
 
 
 @public(method=True)
+@with_out
 def kron(input, other):
     """Every element of `input` times all of `other`, as blocks."""
     rank = max(input.ndim, other.ndim)
@@ -165,7 +185,8 @@ def kron(input, other):
 
 # ------------------------------------------------------------------------------ tensors
 @public(method=False)
-def tensordot(a, b, dims=2, out=None):
+@with_out
+def tensordot(a, b, dims=2):
     """Sums of products over axes: the last `dims` of a and first of b, or a pair of lists of axes."""
     if isinstance(dims, Tensor):
         dims = dims.tolist()
@@ -176,8 +197,14 @@ def tensordot(a, b, dims=2, out=None):
     else:
         left, right = ([d % t.ndim for d in (side if isinstance(side, (tuple, list)) else [side])]
                        for side, t in zip(dims, (a, b)))
+    for i, j in zip(left, right):       # an axis of size 1 is spread over its partner
+        if a.shape[i] == 1 != b.shape[j]:
+            b = total(b, j, True, dtype=b.dtype)
+        elif b.shape[j] == 1 != a.shape[i]:
+            a = total(a, i, True, dtype=a.dtype)
     if len(left) != len(right) or any(a.shape[i] != b.shape[j] for i, j in zip(left, right)):
-        fail("tensordot", "the contracted dimensions do not match", [show_shape(a.shape), show_shape(b.shape)], kind=ShapeError)
+        fail("tensordot", "the contracted dimensions do not match",
+             [show_shape(a.shape), show_shape(b.shape)], kind=ShapeError)
     rest_a, rest_b = [[i for i in range(t.ndim) if i not in used] for t, used in ((a, left), (b, right))]
     size = _product(a.shape[i] for i in left)
     rows, columns = _product(a.shape[i] for i in rest_a), _product(b.shape[i] for i in rest_b)
@@ -197,7 +224,8 @@ def _product(sizes):
 def bilinear(input1, input2, weight, bias=None):
     """(..., i), (..., j), weight (o, i, j) -> (..., o): input1 @ weight[o] @ input2, plus bias."""
     if tuple(input1.shape[:-1]) != tuple(input2.shape[:-1]):
-        fail("bilinear", "the leading sizes of the inputs differ", [show_shape(input1.shape), show_shape(input2.shape)],
+        fail("bilinear", "the leading sizes of the inputs differ",
+             [show_shape(input1.shape), show_shape(input2.shape)],
              kind=ShapeError)
     out, i, j = weight.shape
     rows = _product(input1.shape[:-1])

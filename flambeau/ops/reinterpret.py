@@ -1,23 +1,27 @@
 """The tensor's own record changed: views of its bytes as another dtype, and another shape in place.
 
-`x.unsqueeze_(0)` gives x itself the shape and strides of the view `x.unsqueeze(0)`; on the tape x continues as that
-view.
+`x.unsqueeze_(0)` gives x itself the shape and strides of the view `x.unsqueeze(0)`; on the tape x goes on as
+that view.
 """
 
 from flambeau.base.errors import fail
 from flambeau.ops import plans
 from flambeau.ops import view as views
-from flambeau.ops.shape import select, swapaxes
+from flambeau.ops.create import full
+from flambeau.ops.elementwise import cast, full_like, where
+from flambeau.ops.join import stack
+from flambeau.ops.shape import select, swapaxes, swapdims
 from flambeau.ops.spec import FUNCTIONS, public
 from flambeau.ops.strided import Recorded, as_strided
 from flambeau.ops.view import squeeze, transpose, unsqueeze
 from flambeau.runtime import _core
+from flambeau.runtime._core import Tensor
 from flambeau.types.dtype import complex64, complex128, float32, float64
 from flambeau.types.layout import contiguous_strides
 from flambeau.types.shape import numel
 
 
-# ---------------------------------------------------------------------------------- bytes seen as another dtype
+# -------------------------------------------------------------------------------- bytes seen as another dtype
 class ViewAsReal(Recorded):
     """On the tape: complex elements seen as pairs."""
 
@@ -42,9 +46,15 @@ VIEW_AS_REAL, VIEW_AS_COMPLEX = ViewAsReal(), ViewAsComplex()
 COMPLEX = {complex64: float32, complex128: float64}
 
 
+def read_as(x, shape, strides, dtype):
+    """The memory of x from its first element on as another dtype."""
+    room = 0 if x.is_shape_only else len(x.storage_) - x.storage_offset() * x.element_size()
+    return _core.from_memory(x.data_ptr(), room, x.detach(), tuple(shape), tuple(strides), 0, dtype)
+
+
 def _other_dtype(operation, x, shape, strides, dtype):
     """The memory of x as another dtype, on the tape."""
-    out = _core.from_memory(x.data_ptr(), 0, x.detach(), shape, strides, 0, dtype)
+    out = read_as(x, shape, strides, dtype)
     if x.requires_grad and _core.grad_mode():
         plans.record_python(operation, (x,), out, {})
     return out
@@ -64,14 +74,49 @@ def view_as_complex(input):
     """Pairs along the last axis, of size 2 and stride 1, as complex elements, a view."""
     dtype = next((c for c, part in COMPLEX.items() if part is input.dtype), None)
     if dtype is None:
-        fail("view_as_complex", "view_as_complex is only supported for half, float and double tensors", input.dtype)
+        fail("view_as_complex", "view_as_complex is only supported for half, float and double tensors",
+             input.dtype)
     if not input.ndim or input.shape[-1] != 2:
         fail("view_as_complex", "Tensor must have a last dimension of size 2", tuple(input.shape))
     strides = input.stride()
     if strides[-1] != 1 or any(s % 2 for s in strides[:-1]):
-        fail("view_as_complex", "Tensor must have a last dimension with stride 1, and other strides divisible by 2",
+        fail("view_as_complex",
+             "Tensor must have a last dimension with stride 1, and other strides divisible by 2",
              strides)
-    return _other_dtype(VIEW_AS_COMPLEX, input, tuple(input.shape[:-1]), tuple(s // 2 for s in strides[:-1]), dtype)
+    strides = tuple(s // 2 for s in strides[:-1])
+    return _other_dtype(VIEW_AS_COMPLEX, input, tuple(input.shape[:-1]), strides, dtype)
+
+
+def _pairs(value, part):
+    """(..., 2): the real and imaginary parts of a number or tensor in the dtype `part`."""
+    if not isinstance(value, Tensor):
+        return stack([full((), float(v), part) for v in (value.real, value.imag)])
+    if value.dtype.kind == "c":
+        return cast(view_as_real(value), part)
+    value = cast(value, part)
+    return stack([value, full_like(value, 0)], -1)
+
+
+def is_complex(value):
+    """True for complex tensors and numbers."""
+    return value.dtype.kind == "c" if isinstance(value, Tensor) else type(value) is complex
+
+
+def choose(condition, input, other):
+    """`where`, for complex operands too."""
+    if not is_complex(input) and not is_complex(other):
+        return where(condition, input, other)
+    wide = any(isinstance(v, Tensor) and v.dtype in (complex128, float64) for v in (input, other))
+    part = float64 if wide else float32
+    return view_as_complex(where(unsqueeze(condition, -1), _pairs(input, part), _pairs(other, part)))
+
+
+def conjugate(input):
+    """The complex conjugate as a copy; real tensors themselves."""
+    if input.dtype.kind != "c":
+        return input
+    pairs = view_as_real(input)
+    return view_as_complex(stack([select(pairs, -1, 0), -select(pairs, -1, 1)], -1))
 
 
 def part_of(name, which):
@@ -94,7 +139,7 @@ part_of("imag", 1)
 
 
 def view(self, *shape, dtype=None):
-    """The same memory in another shape, or with its bytes read as another dtype (of the same width so far)."""
+    """The same memory in another shape, or with its bytes read as another dtype."""
     dtype = shape[0] if len(shape) == 1 and hasattr(shape[0], "itemsize") else dtype
     if dtype is None:
         return views.view(self, *shape)
@@ -104,11 +149,11 @@ def view(self, *shape, dtype=None):
     sizes, strides = list(self.shape), list(self.stride())
     if mine != other:
         if not sizes or strides[-1] != 1 or (sizes[-1] * mine) % other:
-            fail("view", f"self.size(-1) must be divisible by {other / mine} and its stride 1 to view {self.dtype} as "
-                 f"{dtype} (different element sizes)", (tuple(sizes), tuple(strides)))
+            fail("view", f"self.size(-1) must be divisible by {other / mine} and its stride 1 to view "
+                 f"{self.dtype} as {dtype} (different element sizes)", (tuple(sizes), tuple(strides)))
         sizes[-1] = sizes[-1] * mine // other
         strides = [s * mine // other for s in strides[:-1]] + [1]
-    return _core.from_memory(self.data_ptr(), 0, self, tuple(sizes), strides, 0, dtype)
+    return read_as(self, sizes, strides, dtype)
 
 
 public()(view)
@@ -132,13 +177,24 @@ def reshaping(name, function):
     _core.attach_attribute(name, method)
 
 
-for _name, _function in (("squeeze", squeeze), ("unsqueeze", unsqueeze), ("transpose", transpose), ("t", views.t),
-                         ("swapaxes", swapaxes), ("swapdims", swapaxes), ("as_strided", as_strided)):
+def _calling(name):
+    """The function that calls an in-place method."""
+    def function(input, *args, **kwargs):
+        return getattr(input, name)(*args, **kwargs)
+
+    function.__name__ = name
+    function.__doc__ = f"Tensor.{name} as a function."
+    return function
+
+
+_VIEWS = {"squeeze": squeeze, "unsqueeze": unsqueeze, "transpose": transpose, "t": views.t,
+          "swapaxes": swapaxes, "swapdims": swapdims, "as_strided": as_strided}
+for _name, _function in _VIEWS.items():
     reshaping(_name + "_", _function)
 
 
 def resize_(self, *sizes, memory_format=None):
-    """Another shape for the tensor, in place: elements in row-major order are kept, new ones are undefined."""
+    """Another shape, in place: elements in row-major order are kept, new ones are undefined."""
     sizes = tuple(sizes[0]) if len(sizes) == 1 and not isinstance(sizes[0], int) else sizes
     if self.requires_grad:
         fail("resize_", "cannot resize variables that require grad")
@@ -163,3 +219,50 @@ def resize_as_(input, the_template, *, memory_format=None):
 
 _core.attach_attribute("resize_as_", resize_as_)
 FUNCTIONS["resize_as_"] = resize_as_
+
+
+def set_(self, source=None, storage_offset=0, size=None, stride=None):
+    """Show the memory of another tensor (all, or a window of `size` and `stride`); None: no elements."""
+    if source is None:
+        self._assign(_core.empty_strided((0,), None, self.dtype))
+        return self
+    if source.dtype is not self.dtype:
+        fail("set_", "Could not set tensor of another dtype", source.dtype, self.dtype)
+    if size is not None:
+        size = tuple(size)
+        source = as_strided(source.detach(), size, stride or contiguous_strides(size), storage_offset)
+    self._assign(source)
+    return self
+
+
+_core.attach_attribute("set_", set_)
+
+
+def fill_diagonal_(self, fill_value, wrap=False):
+    """A number on the main diagonal, in place; with `wrap` it starts anew below a tall matrix."""
+    if self.ndim < 2:
+        fail("fill_diagonal_", "dimensions must larger than 1", tuple(self.shape))
+    if self.ndim > 2 and len(set(self.shape)) > 1:
+        fail("fill_diagonal_", "all dimensions of input must be of equal length", tuple(self.shape))
+    rows, columns = self.shape[0], self.shape[1]
+    step = sum(self.stride())
+    as_strided(self, (min(self.shape),), (step,), self.storage_offset()).fill_(fill_value)
+    start = columns + 1
+    while wrap and self.ndim == 2 and start < rows:
+        below = self[start:]
+        as_strided(below, (min(below.shape),), (step,), below.storage_offset()).fill_(fill_value)
+        start += columns + 1
+    return self
+
+
+_core.attach_attribute("fill_diagonal_", fill_diagonal_)
+
+
+@public(method=False)
+def detach(input):
+    """The same memory outside the tape."""
+    return input.detach()
+
+
+for _name in ("as_strided_", "detach_", "index_put_"):
+    FUNCTIONS[_name] = _calling(_name)

@@ -1,4 +1,4 @@
-"""Scans: running sums, products and extremes along an axis, and the linear recurrence that differentiates them.
+"""Scans: running sums, products and extremes along an axis, and the linear recurrence behind their gradients.
 
 The derivative of a scan is a scan the other way. That of a running product is y = x + factor * (the y
 before), so no element is divided by another and zeros need no case of their own; a recurrence's own
@@ -120,10 +120,11 @@ class Logcumsumexp(Scan):
         return numpy.logaddexp.accumulate(input, axis=dim)
 
     def derivative(grad, out, x, *, dim):
-        total = widen(out)
+        wide = widen(x)
+        total = out if wide is x else logcumsumexp(wide, dim)       # noqa: F821 - half rounds differences away
         following = _delay(total, dim, True, math.inf)       # noqa: F821
         ratio = where(total == -math.inf, 0.0, exp(total - following))
-        share = where(total == -math.inf, 0.0, exp(widen(x) - total))
+        share = where(total == -math.inf, 0.0, exp(wide - total))
         return _recurrence(widen(grad), ratio, dim, True, False) * share             # noqa: F821
 
 

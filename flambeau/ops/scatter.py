@@ -1,23 +1,27 @@
-"""Writes by index: elements or slices of a source put, added, multiplied or compared into places that an index names.
+"""Writes by index: elements or slices of a source put, added, multiplied or compared into named places.
 
-Two ops do it all: `_scatter_elements`, whose index has an element for each element of the source, and `_scatter_rows`,
-whose index has one for each slice. Both start from a copy of `target` and take the source in the order of the index.
-The functions below check, bring operands into these forms and finish means.
+Two ops do it all: `_scatter_elements`, whose index has an element for each element of the source, and
+`_scatter_rows`, whose index has one for each slice. Both start from a copy of `target` and take the source in
+the order of the index. The functions below check, bring operands into these forms and finish means.
 """
 
 from flambeau.base.errors import DTypeError, ShapeError, fail
 from flambeau.base.lazy import LazyModule
-from flambeau.ops.create import full, iota
+from flambeau.ops.create import full
 from flambeau.ops.elementwise import NUMBERS, cast, full_like, where
 from flambeau.ops.index import AlongAxis, check_index, gather, index_select, launch
 from flambeau.ops.out import with_out
+from flambeau.ops.reinterpret import choose
 from flambeau.ops.samples import ulps
 from flambeau.ops.shape import own_memory, put_view
 from flambeau.ops.spec import FUNCTIONS, INPLACE, REGISTRY, op, public
+from flambeau.ops.trace import unify
 from flambeau.ops.view import Slice, clone, expand, reshape, slice_
+from flambeau.ops.write import write
+from flambeau.runtime import _core
 from flambeau.runtime._core import Tensor
 from flambeau.types.dtype import bool_, int32, int64
-from flambeau.types.shape import broadcast_shapes, normalize_axis, numel
+from flambeau.types.shape import normalize_axis
 
 numpy = LazyModule("numpy")
 
@@ -29,7 +33,8 @@ OLD_REDUCTIONS = {"add": "add", "multiply": "mul"}
 class Scatter(AlongAxis):
     """target with the source combined into the places of the index along `dim`.
 
-    `mode` is set, add, mul, max or min. The gradient of max and min is shared evenly by all that equal the result.
+    `mode` is set, add, mul, max or min. The gradient of max and min is shared evenly by all that equal the
+    result.
     """
 
     signature = "target, dim, index, source, mode"
@@ -37,14 +42,22 @@ class Scatter(AlongAxis):
     dtypes = NUMBERS
     tolerance = ulps(64)
     shapes = ((5,), (4, 5), (2, 3, 5))
+    out_of_bounds = IndexError
 
     def prepare(self, values):
         target = values["target"]
         dim = normalize_axis(values["dim"], target.ndim, self.name)
-        return values | {"dim": dim, "index": check_index(self.name, values["index"], target.shape[dim])}
+        check_places(self.name, values["index"], target.shape[dim], self.out_of_bounds)
+        return values | {"dim": dim}
 
     def infer_shape(target, index, source, *, dim, mode):
         return tuple(target)
+
+    def eager(self, values):
+        if values["target"].dtype.kind == "c" and values["mode"] not in ("set", "add"):
+            fail(self.name, "products of complex elements are not supported here yet", values["target"].dtype,
+                 kind=DTypeError)
+        return AlongAxis.eager(self, values)
 
     def lower_with(planner, template, inputs, out, dim, mode):
         target, index, source = (planner.dense(i) for i in inputs)
@@ -53,7 +66,7 @@ class Scatter(AlongAxis):
         launch(planner, kernel, [out, index, source], out, source.shape[dim], dim)
 
     def gradients(grad, out, target, index, source, dim, mode, take, scatter):
-        """(gradient of the target, None, gradient of the source); `take` reads places, `scatter` is the op."""
+        """Of (target, index, source); `take` reads places, `scatter` is the op."""
         if mode == "add":
             return grad, None, take(grad, dim, index)
         zero = full_like(source, 0)
@@ -123,9 +136,11 @@ class ScatterRows(Scatter):
 
 @op
 class ScatterElements(Scatter):
-    """target with elements of the source combined into the places that the index (of the same shape) names."""
+    """target with elements of the source combined into the places that an index of its shape names."""
 
     name = "_scatter_elements"
+    out_of_bounds = RuntimeError
+    per_element = True
     samples = _element_operands
     cases = [{"dim": -1, "mode": m} for m in ("set", "add", "min", "mul")]
 
@@ -145,31 +160,33 @@ scatter_rows, scatter_elements = (REGISTRY[name].function for name in ("_scatter
 
 
 # ---------------------------------------------------------------------------------- helpers
+def check_places(name, index, size, kind):
+    """Raise `kind` unless all values of an index tensor are in [0, size)."""
+    if index.is_shape_only or index.numel() == 0:
+        return
+    from flambeau.ops.reduce import amax, amin
+    index = index.detach()
+    low, high = amin(index).item(), amax(index).item()
+    if low < 0 or high >= size:
+        fail(name, f"index {low if low < 0 else high} is out of bounds for dimension with size {size}",
+             kind=kind)
+
+
 def number_as(value, like):
     """A 0-d tensor of the dtype of `like`; tensors are cast."""
     if isinstance(value, Tensor):
         return cast(value, like.dtype) if value.dtype is not like.dtype else value
+    if like.dtype.kind == "c":
+        return write(_core.empty_strided((), None, like.dtype), value)
+    if isinstance(value, complex):
+        fail("fill", "a complex number cannot be converted to a non-complex type", value, like.dtype)
     return full((), value, like.dtype)
 
 
 def same_dtype(name, input, source):
     if source.dtype is not input.dtype:
-        fail(name, "expected self and source to have the same dtype", source.dtype, input.dtype, kind=DTypeError)
-
-
-def valid_index(name, index, size):
-    """An index tensor without negative values, which scatter and gather do not know."""
-    if index.dtype not in (int32, int64):
-        fail(name, "expected dtype int64 or int32 for index", index.dtype, kind=DTypeError)
-    if index.numel() and not index.is_shape_only:
-        from flambeau.ops.reduce import amin
-        low = amin(index.detach()).item()
-        if low < 0:
-            fail(name, f"index {low} is out of bounds for dimension with size {size}")
-    try:
-        return check_index(name, index, size)
-    except IndexError as error:
-        raise RuntimeError(*error.args) from None
+        fail(name, "expected self and source to have the same dtype", source.dtype, input.dtype,
+             kind=DTypeError)
 
 
 def as_numbers(combine):
@@ -194,7 +211,10 @@ def identity_of(mode, dtype):
 
 
 def reduced(target, dim, index, source, reduce, include_self, scatter):
-    """`scatter` (one of the two ops) with a named reduction; without `include_self` places that are hit start anew."""
+    """`scatter` (one of the two ops) with a named reduction.
+
+    Without `include_self` places that are hit start anew.
+    """
     mode = REDUCTIONS[reduce]
     start = target
     if not include_self:
@@ -227,24 +247,32 @@ def scattered(name, input, dim, index, source, apply):
         fail(name, "Index tensor must have the same number of dimensions as self tensor and src",
              (tuple(index.shape), tuple(source.shape)), f"{input.ndim} dimensions")
     for axis, size in enumerate(index.shape):
-        if size > source.shape[axis] or (axis != dim and size > input.shape[axis]):
-            fail(name, f"Expected index {list(index.shape)} to be no larger than self {list(input.shape)} apart from "
-                 f"dimension {dim} and to be no larger than src", list(source.shape))
-    index = valid_index(name, index, input.shape[dim])
-    source = _front(source, index.shape)
+        if _larger(size, source.shape[axis]) or (axis != dim and _larger(size, input.shape[axis])):
+            fail(name, f"Expected index {list(index.shape)} to be no larger than self {list(input.shape)} "
+                 f"apart from dimension {dim} and to be no larger than src", list(source.shape))
+    if index.dtype not in (int32, int64):
+        fail(name, "expected dtype int64 or int32 for index", index.dtype, kind=DTypeError)
+    source = front(source, index.shape)
     reach = tuple(s if axis == dim else index.shape[axis] for axis, s in enumerate(input.shape))
     if reach == tuple(input.shape):
         return apply(input, dim, index, source)
     input = own_memory(input)
-    part = apply(_front(input, reach), dim, index, source)
+    part = apply(front(input, reach), dim, index, source)
     return put_view(input, part, Slice.view(tuple(input.shape), input.stride(), 0, _front_index(reach)))
+
+
+def _larger(a, b):
+    """Whether a > b; sizes known only when the program runs are declared equal."""
+    if isinstance(a, int) and isinstance(b, int):
+        return a > b
+    return a != b and unify(a, b) is None
 
 
 def _front_index(shape):
     return tuple(("slice", 0, s, 1) for s in shape)
 
 
-def _front(x, shape):
+def front(x, shape):
     """The leading part of x with this shape."""
     return x if tuple(x.shape) == tuple(shape) else slice_(x, _front_index(shape))
 
@@ -253,8 +281,8 @@ def _front(x, shape):
 def scatter(input, dim, index, src=None, *, value=None, reduce=None):
     """A copy of input with src (a tensor or a number) at the places that the index names along `dim`.
 
-    For dim 0 of a matrix: out[index[i][j]][j] = src[i][j]. `reduce` may be 'add' or 'multiply'. Where an index
-    appears twice the last one stays.
+    For dim 0 of a matrix: out[index[i][j]][j] = src[i][j]. `reduce` may be 'add' or 'multiply'. Where an
+    index appears twice the last one stays.
     """
     source = value if src is None else src
     if source is None:
@@ -287,15 +315,16 @@ def scatter_add(input, dim, index, src):
 def scatter_reduce(input, dim, index, src, reduce, *, include_self=True):
     """input with src's elements reduced into the places that the index names along `dim`.
 
-    `reduce` is sum, prod, mean, amax or amin; without `include_self` the input's own elements do not take part
-    at places that are named.
+    `reduce` is sum, prod, mean, amax or amin; without `include_self` the input's own elements do not take
+    part at places that are named.
     """
     if reduce not in REDUCTIONS:
         fail("scatter_reduce", "reduce argument must be either sum, prod, mean, amax or amin", reduce)
     same_dtype("scatter_reduce", input, src)
 
     def apply(target, dim, index, source):
-        return as_numbers(lambda t, s: reduced(t, dim, index, s, reduce, include_self, scatter_elements))(target, source)
+        return as_numbers(lambda t, s: reduced(t, dim, index, s, reduce, include_self,
+                                               scatter_elements))(target, source)
 
     return scattered("scatter_reduce", input, dim, index, src, apply)
 
@@ -310,7 +339,7 @@ def _apart(function):
 
 
 # ---------------------------------------------------------------------------------- slices by index
-def rows(name, input, dim, index, source, apply, wraps=False):
+def rows(name, input, dim, index, source, apply):
     """`apply(target, dim, index, source)` with operands that a vector of indices can name slices of."""
     dim = normalize_axis(dim, input.ndim, name)
     if index.ndim > 1:
@@ -320,25 +349,25 @@ def rows(name, input, dim, index, source, apply, wraps=False):
     index = reshape(index, (1,)) if index.ndim == 0 else index
     if input.ndim == 0:
         source = reshape(source, (1,)) if source.numel() == 1 else source
-        return reshape(rows(name, reshape(input, (1,)), 0, index, source, apply, wraps), ())
+        return reshape(rows(name, reshape(input, (1,)), 0, index, source, apply), ())
     if source.ndim == 0:
         source = reshape(source, (1,) * input.ndim)
     wanted = (*input.shape[:dim], index.shape[0], *input.shape[dim + 1:])
-    if tuple(source.shape) != wanted:
-        fail(name, "the source does not have the shape of the slices that the index names", tuple(source.shape), wanted,
-             kind=IndexError if source.ndim != len(wanted) or source.shape[dim] != wanted[dim] else ShapeError)
+    if tuple(source.shape) != wanted and not _declared_equal(source.shape, wanted):
+        aligned = source.ndim == len(wanted) and source.shape[dim] == wanted[dim]
+        fail(name, "the source does not have the shape of the slices that the index names",
+             tuple(source.shape), wanted,
+             kind=ShapeError if aligned else IndexError)
     if input.numel() == 0:
         return clone(input)
-    if not wraps and index.numel():
-        low_checked(name, index, input.shape[dim])
     return as_numbers(lambda t, s: apply(t, dim, index, s))(input, source)
 
 
-def low_checked(name, index, size):
-    """IndexError for negative indices."""
-    from flambeau.ops.reduce import amin
-    if not index.is_shape_only and amin(index.detach()).item() < 0:
-        fail(name, "index out of range in self", kind=IndexError, want=f"values in [0, {size})")
+def _declared_equal(shape, wanted):
+    """While tracing, declare sizes equal that are known only when the program runs."""
+    if len(shape) != len(wanted) or all(isinstance(s, int) for s in (*shape, *wanted)):
+        return False
+    return all(a == b or unify(a, b) is not None for a, b in zip(shape, wanted))
 
 
 @public(inplace=True)
@@ -372,204 +401,20 @@ def index_fill(input, dim, index, value):
     """input with `value` (a number or a 0-d tensor) in the slices that the index names along `dim`."""
     if isinstance(value, Tensor) and value.ndim:
         fail("index_fill", "index_fill_ only supports a 0-dimensional value tensor", tuple(value.shape))
-    if not isinstance(value, Tensor) and isinstance(value, complex):
-        fail("index_fill", "index_fill_(): Converting complex Scalar to non-complex type is not supported", value)
     dim = normalize_axis(dim, input.ndim, "index_fill")
     if index.ndim > 1 or index.dtype not in (int32, int64):
-        fail("index_fill", "index_fill_(): Expected a vector of int64 for index", (index.dtype, tuple(index.shape)))
+        fail("index_fill", "index_fill_(): Expected a vector of int64 for index", (index.dtype,
+                                                                                   tuple(index.shape)))
     size = input.shape[dim] if input.ndim else 1
     index = check_index("index_fill", reshape(index, (index.numel(),)), size)
     named = scatter_rows(full((size,), 0, int32), 0, index, full((index.shape[0],), 1, int32), "set")
     shape = tuple(size if a == dim else 1 for a in range(input.ndim))
-    return where(reshape(cast(named, bool_), shape), number_as(value, input), input)
-
-
-# ---------------------------------------------------------------------------------- elements by number
-def nonzero_places(mask):
-    """The row-major numbers of the true elements of a real mask: (count,)."""
-    from flambeau.ops.host import array_of, tensor_of
-    return tensor_of(numpy.flatnonzero(array_of(mask.detach())), int64)
-
-
-def flat_put(input, places, source, mode="set"):
-    """A copy of input with the flat elements `places` combined with a flat source."""
-    if input.numel() == 0:
-        return clone(input)
-    flat = reshape(input, (-1,))
-    put = as_numbers(lambda t, s: scatter_rows(t, 0, places, s, mode))(flat, source)
-    return reshape(put, tuple(input.shape))
-
-
-@public()
-def take(input, index):
-    """The elements with the row-major numbers `index`, in its shape."""
-    if index.dtype is not int64:
-        fail("take", "take(): Expected a long tensor for index, but got", index.dtype)
-    if input.numel() == 0 and index.numel():
-        fail("take", "take(): tried to take from an empty tensor", kind=IndexError)
-    if input.numel() == 0:
-        return reshape(input, tuple(index.shape)) if index.numel() == 0 else input
-    return reshape(index_select(reshape(input, (-1,)), 0, reshape(index, (-1,))), tuple(index.shape))
-
-
-@public(inplace=True)
-def put(input, index, source, accumulate=False):
-    """A copy of input with source's elements at the row-major numbers `index`, added where `accumulate`."""
-    if index.dtype is not int64:
-        fail("put", "put_(): Expected a long tensor for index, but got", index.dtype)
-    same_dtype("put", input, source)
-    if index.numel() != source.numel():
-        fail("put", "put_(): Expected source and index to have the same number of elements",
-             (source.numel(), index.numel()))
-    if input.numel() == 0 and index.numel():
-        fail("put", "put_(): Expected self to be non-empty when index is not", kind=IndexError)
-    count = (index.numel(),)
-    return flat_put(input, reshape(index, count), reshape(source, count), "add" if accumulate else "set")
-
-
-@public()
-def take_along_dim(input, indices, dim=None):
-    """input's elements at `indices` along `dim` (all other axes broadcast); without `dim` of the flat input."""
-    if indices.dtype is not int64 and indices.dtype is not int32:
-        fail("take_along_dim", "expected the dtype of indices to be Long but got", indices.dtype)
-    if dim is None:
-        return gather(reshape(input, (-1,)), 0, reshape(indices, (-1,)))
-    if input.ndim != indices.ndim:
-        fail("take_along_dim", "input and indices should have the same number of dimensions",
-             (input.ndim, indices.ndim))
-    dim = normalize_axis(dim, input.ndim, "take_along_dim")
-    common = broadcast_shapes(_with(input.shape, dim, 1), _with(indices.shape, dim, 1), op="take_along_dim")
-    return gather(expand(input, _with(common, dim, input.shape[dim])), dim,
-                  expand(indices, _with(common, dim, indices.shape[dim])))
-
-
-def _with(shape, dim, size):
-    return (*shape[:dim], size, *shape[dim + 1:])
-
-
-# ---------------------------------------------------------------------------------- masks
-@public()
-def masked_select(input, mask):
-    """The elements where the mask (broadcast) is true, in one axis."""
-    if mask.dtype is not bool_:
-        fail("masked_select", "masked_select: expected BoolTensor for mask", mask.dtype)
-    shape = broadcast_shapes(tuple(input.shape), tuple(mask.shape), op="masked_select")
-    places = nonzero_places(expand(mask, shape))
-    if numel(shape) == 0:
-        return reshape(input, (-1,)) if input.numel() else reshape(input, (0,))
-    return index_select(reshape(expand(input, shape), (-1,)), 0, places)
-
-
-@public(inplace=True)
-def masked_scatter(input, mask, source):
-    """A copy of input with the first elements of the source where the mask is true."""
-    if mask.dtype is not bool_:
-        fail("masked_scatter", "masked_scatter_ only supports boolean masks, but got mask with dtype", mask.dtype)
-    same_dtype("masked_scatter", input, source)
-    shape = broadcast_shapes(tuple(input.shape), tuple(mask.shape), op="masked_scatter")
-    places = nonzero_places(expand(mask, shape))
-    if places.numel() > source.numel():
-        fail("masked_scatter", "masked_scatter: expected self and source to have same number of elements in total, the "
-             "source has too few", source.numel(), f"at least {places.numel()}")
-    source = reshape(source, (source.numel(),))
-    return flat_put(expand(input, shape), places, _front(source, places.shape))
-
-
-# ---------------------------------------------------------------------------------- index_put, where
-def flat_places(name, shape, indices):
-    """(row-major numbers of the elements that a tuple of index tensors names, shape of what they name).
-
-    None stands for a whole axis; a bool tensor for the index tensors of its true elements.
-    """
-    items = []
-    for index in indices:
-        if index is not None and index.dtype is bool_:
-            for a, size in enumerate(index.shape):
-                if len(items) + a >= len(shape) or shape[len(items) + a] != size:
-                    fail(name, f"the shape of the mask {list(index.shape)} does not match the shape of the indexed "
-                         f"tensor {list(shape)}", kind=IndexError)
-            items.extend(_coordinates(nonzero_places(index), index.shape))
-        else:
-            items.append(index)
-    if len(items) > len(shape):
-        fail(name, f"too many indices for tensor of dimension {len(shape)}", len(items), kind=IndexError)
-    items += [None] * (len(shape) - len(items))
-    given = [a for a, i in enumerate(items) if i is not None]
-    common = broadcast_shapes(*(tuple(items[a].shape) for a in given), op=name)
-    together = given == list(range(given[0], given[-1] + 1)) if given else True
-    free = [a for a in range(len(shape)) if a not in given]
-    at = given[0] if given and together else 0
-    full_shape = (*(shape[a] for a in free[:at]), *common, *(shape[a] for a in free[at:]))
-    places, step = None, 1
-    for axis in reversed(range(len(shape))):
-        if axis in given:
-            term = check_index(name, cast(items[axis], int64), shape[axis])
-            term = reshape(term, (*term.shape, *(1,) * (len(free) - at)))
-        else:
-            place = free.index(axis)
-            place = place if place < at else place + len(common)
-            term = iota(tuple(shape[axis] if a == place else 1 for a in range(len(full_shape))), place)
-        places = term * step if places is None else places + term * step
-        step = step * shape[axis]
-    return expand(places, full_shape), full_shape
-
-
-def _coordinates(places, shape):
-    """Row-major numbers as one index tensor an axis."""
-    found = []
-    for size in reversed(shape):
-        found.insert(0, places % size)
-        places = places // size
-    return found
-
-
-@public(inplace=True)
-def index_put(input, indices, values, accumulate=False):
-    """A copy of input with `values` (broadcast) at the places that a tuple of index tensors names.
-
-    With `accumulate` values are added, also where a place is named twice.
-    """
-    same_dtype("index_put", input, values)
-    if input.numel() == 0:
-        return clone(input)
-    places, shape = flat_places("index_put", tuple(input.shape), tuple(indices))
-    source = reshape(expand(values, shape), (numel(shape),))
-    return flat_put(input, reshape(places, (numel(shape),)), source, "add" if accumulate else "set")
-
-
-@public()
-def argwhere(input):
-    """The places of the non-zero elements: (count, rank)."""
-    from flambeau.ops.host import array_of, tensor_of
-    return tensor_of(numpy.argwhere(array_of(input.detach())), int64)
-
-
-@public()
-def nonzero_static(input, *, size, fill_value=-1):
-    """The places of the first `size` non-zero elements, padded with `fill_value`: (size, rank)."""
-    from flambeau.ops.host import array_of, tensor_of
-    if size < 0:
-        fail("nonzero_static", "nonzero_static: 'size' must be an non-negative integer", size)
-    found = numpy.argwhere(array_of(input.detach()))[:size]
-    padded = numpy.full((size, input.ndim), fill_value, "int64")
-    padded[:len(found)] = found
-    return tensor_of(padded, int64)
-
-
-@public(method=False)
-def unravel_index(indices, shape):
-    """Row-major numbers as a tuple of index tensors for a tensor of this shape."""
-    if indices.dtype.kind not in "iu":
-        fail("unravel_index", "expected 'indices' to be integer dtype, but got", indices.dtype, kind=ValueError)
-    shape = (shape,) if isinstance(shape, int) else tuple(shape)
-    return tuple(_coordinates(indices, shape))
+    return choose(reshape(cast(named, bool_), shape), number_as(value, input), input)
 
 
 for _function in (scatter, scatter_reduce, index_reduce):
     INPLACE[_function.__name__ + "_"] = _apart(_function)
 
-
 for _name in ("scatter", "scatter_add", "scatter_reduce", "index_add", "index_copy", "index_reduce",
-              "index_fill", "take", "take_along_dim", "masked_select", "argwhere", "nonzero_static",
-              "index_put", "masked_scatter"):
+              "index_fill"):
     FUNCTIONS[_name] = with_out(FUNCTIONS[_name])

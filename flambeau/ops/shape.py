@@ -1,17 +1,18 @@
 """Shapes seen differently: further views, splits, and what is made of them by one call of another op.
 
-Everything here shares memory with its operand unless its docstring says that it copies. Most functions are a few
-calls of the views in `view`; `diagonal` and `unfold` are views of their own.
+Everything here shares memory with its operand unless its docstring says that it copies. Most functions are
+a few calls of the views in `view`; `diagonal` and `unfold` are views of their own.
 """
 
 from flambeau.base.errors import ShapeError, fail
 from flambeau.base.lazy import LazyModule
 from flambeau.ops import view as views
-from flambeau.ops.create import full, iota
+from flambeau.ops.create import iota
 from flambeau.ops.elementwise import EVERY
 from flambeau.ops.index import index_sum
 from flambeau.ops.kinds import View
 from flambeau.ops.out import with_out
+from flambeau.ops.reduce import sum as total
 from flambeau.ops.samples import unary_samples
 from flambeau.ops.spec import FUNCTIONS, REGISTRY, op, public
 from flambeau.ops.strided import as_strided, overlaps, strided_put
@@ -23,6 +24,7 @@ from flambeau.types.shape import broadcast_shapes as common_shape
 from flambeau.types.shape import normalize_axes, normalize_axis, numel
 
 numpy = LazyModule("numpy")
+WHOLE = slice(None)
 
 
 def every(size):
@@ -142,19 +144,26 @@ def movedim(input, source, destination):
     return permute(input, tuple(placed[a] if a in placed else next(rest) for a in range(input.ndim)))
 
 
-@public(aliases=("swapdims",))
+@public()
 def swapaxes(input, axis0, axis1):
     """Two axes swapped: NumPy's name of `transpose`."""
     return transpose(input, axis0, axis1)
 
 
 @public()
+def swapdims(input, dim0, dim1):
+    """Two axes swapped: the same as `transpose`."""
+    return transpose(input, dim0, dim1)
+
+
+@public()
 def adjoint(input):
     """The last two axes swapped, complex elements conjugated."""
     if input.ndim < 2:
-        fail("adjoint", "tensor.adjoint() is only supported on matrices or batches of matrices", tuple(input.shape))
-    swapped = transpose(input, -2, -1)
-    return swapped.conj() if input.dtype.kind == "c" else swapped
+        fail("adjoint", "tensor.adjoint() is only supported on matrices or batches of matrices",
+             tuple(input.shape))
+    from flambeau.ops.reinterpret import conjugate
+    return conjugate(transpose(input, -2, -1))
 
 
 def conjugate_transpose(input):
@@ -170,12 +179,23 @@ _core.attach_attribute("mH", property(adjoint))
 
 
 # ---------------------------------------------------------------------------------- parts
+def part(x, dim, item):
+    """x[:, ..., item] with the item (an int or a slice with both ends) at axis `dim`."""
+    if getattr(type(x), "is_traced", False):
+        if isinstance(item, slice):
+            item = ("slice", item.start, item.stop, 1)
+        else:
+            item = item + x.shape[dim] if item < 0 else item
+        return slice_(x, (*map(every, x.shape[:dim]), item))
+    return x[(WHOLE,) * dim + (item,)]
+
+
 @public()
 def select(input, dim, index):
     """The slice at `index` along `dim`, which disappears."""
     if input.ndim == 0:
         fail("select", "select() cannot be applied to a 0-dim tensor.", kind=IndexError)
-    return slice_(input, select_part(input, dim, index))
+    return part(input, normalize_axis(dim, input.ndim, "select"), int(index))
 
 
 def select_part(input, dim, index):
@@ -183,7 +203,8 @@ def select_part(input, dim, index):
     dim, index = normalize_axis(dim, input.ndim, "select"), int(index)
     size = input.shape[dim]
     if isinstance(size, int) and not -size <= index < size:
-        fail("select", f"index {index} out of range for tensor of size {list(input.shape)} at dimension {dim}",
+        fail("select",
+             f"index {index} out of range for tensor of size {list(input.shape)} at dimension {dim}",
              kind=IndexError)
     return (*map(every, input.shape[:dim]), index + size if index < 0 else index)
 
@@ -242,7 +263,7 @@ public()(as_strided)
 
 @public()
 def as_strided_scatter(input, src, size, stride, storage_offset=None):
-    """A copy of input with `src` in the window that as_strided(input, size, stride, storage_offset) would show."""
+    """A copy of input with `src` in the window that `as_strided` with the same sizes would show."""
     as_strided(input.detach(), size, stride, storage_offset)
     input = own_memory(input)
     offset = 0 if storage_offset is None else storage_offset - input.storage_offset()
@@ -260,6 +281,17 @@ def narrow_copy(input, dim, start, length):
 def broadcast_to(input, size):
     """input expanded to `size`."""
     return expand(input, tuple(size))
+
+
+@public()
+def sum_to_size(input, *size):
+    """Summed along the axes that broadcasting a tensor of `size` would make."""
+    size = tuple(size[0]) if len(size) == 1 and not isinstance(size[0], int) else size
+    lead = input.ndim - len(size)
+    if lead < 0 or any(s != 1 and s != own for s, own in zip(size, input.shape[lead:])):
+        fail("sum_to_size", f"size {{{list(size)}}} is not expandable to size {{{list(input.shape)}}}.")
+    axes = (*range(lead), *(lead + i for i, s in enumerate(size) if s == 1 != input.shape[lead + i]))
+    return reshape(total(input, axes, True), size) if axes else input
 
 
 @public(method=False)
@@ -296,6 +328,8 @@ def unflatten(input, dim, sizes):
         fail("unflatten", "sizes must be non-empty", sizes)
     size = input.shape[dim] if input.ndim else 1
     known = numel(s for s in sizes if s != -1)
+    if not isinstance(size, int):           # symbolic: reshape says what does not fit
+        return reshape(input, (*input.shape[:dim], *sizes, *input.shape[dim + 1:]))
     if sizes.count(-1) > 1 or (known != size if -1 not in sizes else not known or size % known):
         fail("unflatten", f"Provided sizes {list(sizes)} don't multiply up to the size of dim {dim} ({size})")
     full_sizes = tuple(size // known if s == -1 else s for s in sizes)
@@ -308,6 +342,11 @@ def ravel(input):
     return reshape(input, (-1,)) if numel(input.shape) else reshape(input, (0,))
 
 
+def _length(x):
+    """The number of elements of a vector or number."""
+    return x.shape[0] if x.ndim else 1
+
+
 def at_least(name, change):
     """atleast_<n>d from what it does with one tensor."""
     def function(*tensors):
@@ -315,14 +354,14 @@ def at_least(name, change):
         return made if len(tensors) != 1 or isinstance(tensors[0], (tuple, list)) else made[0]
 
     function.__name__ = name
-    function.__doc__ = f"The tensors with at least {name[8]} axes; one tensor gives one, several give a tuple."
+    function.__doc__ = f"The tensors with at least {name[8]} axes; several give a tuple."
     return public()(function)
 
 
 atleast_1d = at_least("atleast_1d", lambda x: x if x.ndim else reshape(x, (1,)))
-atleast_2d = at_least("atleast_2d", lambda x: x if x.ndim > 1 else reshape(x, (1, x.shape[0] if x.ndim else 1)))
+atleast_2d = at_least("atleast_2d", lambda x: x if x.ndim > 1 else reshape(x, (1, _length(x))))
 atleast_3d = at_least("atleast_3d", lambda x: x if x.ndim > 2 else unsqueeze(x, -1) if x.ndim == 2
-                      else reshape(x, (1, x.shape[0] if x.ndim else 1, 1)))
+                      else reshape(x, (1, _length(x), 1)))
 
 
 # ---------------------------------------------------------------------------------- splits
@@ -332,23 +371,22 @@ def unbind(input, dim=0):
     if input.ndim == 0:
         fail("unbind", "Dimension specified as 0 but tensor has no dimensions", kind=IndexError)
     dim = normalize_axis(dim, input.ndim, "unbind")
-    lead = tuple(map(every, input.shape[:dim]))
-    return tuple(slice_(input, (*lead, i)) for i in range(input.shape[dim]))
+    return tuple(part(input, dim, i) for i in range(input.shape[dim]))
 
 
 def parts(input, dim, sizes):
     """Neighbouring parts of these sizes along `dim`."""
-    lead, found, at = tuple(map(every, input.shape[:dim])), [], 0
+    found, at = [], 0
     for size in sizes:
-        found.append(slice_(input, (*lead, ("slice", at, at + size, 1))))
+        found.append(part(input, dim, slice(at, at + size)))
         at += size
     return tuple(found)
 
 
 @public(aliases=("unsafe_split",))
-def split(tensor, split_size_or_sections, dim=0):
+def split(tensor, split_size_or_sections=None, dim=0, *, split_size=None):
     """Parts of `split_size` along `dim` (the last may be smaller), or of the sizes of a list."""
-    sizes = split_size_or_sections
+    sizes = split_size_or_sections if split_size is None else split_size
     if not isinstance(sizes, int):
         return split_with_sizes(tensor, sizes, dim)
     dim = _split_axis("split", tensor, dim)
@@ -370,7 +408,8 @@ def split_with_sizes(input, split_sizes, dim=0):
     if any(s < 0 for s in sizes):
         fail("split_with_sizes", "split_with_sizes expects split_sizes have only non-negative entries", sizes)
     if sum(sizes) != input.shape[dim]:
-        fail("split_with_sizes", f"split_with_sizes expects split_sizes to sum exactly to {input.shape[dim]}", sizes)
+        fail("split_with_sizes",
+             f"split_with_sizes expects split_sizes to sum exactly to {input.shape[dim]}", sizes)
     return parts(input, dim, sizes)
 
 
@@ -393,15 +432,19 @@ def _split_axis(name, input, dim):
 
 
 @public()
-def tensor_split(input, indices_or_sections, dim=0):
+def tensor_split(input, indices_or_sections=None, dim=0, *, indices=None, sections=None):
     """`sections` parts whose sizes differ by at most 1, or the parts between `indices`."""
+    indices_or_sections = next((v for v in (indices_or_sections, indices, sections) if v is not None), None)
+    if indices_or_sections is None:
+        fail("tensor_split", "argument 'indices_or_sections' is missing", kind=TypeError)
     if input.ndim == 0:
-        fail("tensor_split", "tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims")
+        fail("tensor_split",
+             "tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims")
     dim, given = normalize_axis(dim, input.ndim, "tensor_split"), indices_or_sections
     if isinstance(given, Tensor):
         if given.ndim > 1 or given.dtype.name != "int64":
-            fail("tensor_split", "tensor_split expected tensor_indices_or_sections to be a zero-dimensional or "
-                 "one-dimensional tensor of int64", (given.dtype, tuple(given.shape)))
+            fail("tensor_split", "tensor_split expected tensor_indices_or_sections to be a zero-dimensional "
+                 "or one-dimensional tensor of int64", (given.dtype, tuple(given.shape)))
         given = given.tolist()
     total = input.shape[dim]
     if isinstance(given, int):
@@ -409,8 +452,7 @@ def tensor_split(input, indices_or_sections, dim=0):
             fail("tensor_split", "number of sections must be larger than 0, got", given)
         return parts(input, dim, [total // given + (i < total % given) for i in range(given)])
     edges = [slice(0, int(i)).indices(total)[1] for i in given]
-    lead = tuple(map(every, input.shape[:dim]))
-    return tuple(slice_(input, (*lead, ("slice", a, max(a, b), 1))) for a, b in zip((0, *edges), (*edges, total)))
+    return tuple(part(input, dim, slice(a, max(a, b))) for a, b in zip((0, *edges), (*edges, total)))
 
 
 def splitter(name, dim_of, least):
@@ -419,12 +461,12 @@ def splitter(name, dim_of, least):
         given = named.pop("indices", named.pop("sections", indices_or_sections))
         given = given[0] if isinstance(given, tuple) and len(given) == 1 and not named else given
         if input.ndim < least:
-            fail(name, f"torch.{name} requires a tensor with at least {least} dimension{'s' * (least > 1)}, but got "
-                 f"a tensor with {input.ndim} dimensions!")
+            fail(name, f"torch.{name} requires a tensor with at least {least} dimension{'s' * (least > 1)}, "
+                 f"but got a tensor with {input.ndim} dimensions!")
         dim = dim_of(input)
         if isinstance(given, int) and (given <= 0 or input.shape[dim] % given):
-            fail(name, f"torch.{name} attempted to split along dimension {dim}, but the size of the dimension "
-                 f"{input.shape[dim]} is not divisible by the split_size {given}!")
+            fail(name, f"torch.{name} attempted to split along dimension {dim}, but the size of the "
+                 f"dimension {input.shape[dim]} is not divisible by the split_size {given}!")
         return tensor_split(input, given, dim)
 
     function.__name__ = name
@@ -441,14 +483,15 @@ dsplit = splitter("dsplit", lambda x: 2, 3)
 # ---------------------------------------------------------------------------------- diagonals as results
 @public()
 def diag_embed(input, offset=0, dim1=-2, dim2=-1):
-    """Matrices of zeros with input's last axis on a diagonal: (..., n) -> (..., n + |offset|, n + |offset|)."""
+    """Matrices of zeros with input's last axis on a diagonal: (..., n) -> (..., n + |offset|, the same)."""
     dim1, dim2 = (normalize_axis(d, input.ndim + 1, "diag_embed") for d in (dim1, dim2))
     if dim1 == dim2:
         fail("diag_embed", "diagonal dimensions cannot be identical", (dim1, dim2))
     lead, size = tuple(input.shape[:-1]), input.shape[-1] + abs(offset)
     first = offset if offset >= 0 else -offset * size
-    step = ("slice", first, first + (input.shape[-1] - 1) * (size + 1) + 1, size + 1) if input.shape[-1] != 0 \
-        else ("slice", 0, 0, 1)
+    count, step = input.shape[-1], ("slice", 0, 0, 1)
+    if count != 0:
+        step = ("slice", first, first + (count - 1) * (size + 1) + 1, size + 1)
     flat = unslice(input, (*lead, size * size), (*map(every, lead), step))
     return movedim(reshape(flat, (*lead, size, size)), (-2, -1), (dim1, dim2))
 

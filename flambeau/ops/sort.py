@@ -1,8 +1,7 @@
 """Order: sorting and what is chosen by rank, places in sorted sequences, distinct elements.
 
-The order of a line is found by a host function on NumPy arrays; values are then elements of the input, so
-their gradient goes back to where they stood. NaN counts as larger than every number, and equal elements keep
-their order.
+Sorting is a kernel of its own (compiler.order); values are elements of the input, so their gradient goes
+back to where they stood. NaN counts as larger than every number, and equal elements keep their order.
 """
 
 import math
@@ -10,14 +9,15 @@ from collections import namedtuple
 
 from flambeau.base.errors import ArgumentError, fail
 from flambeau.base.lazy import LazyModule
-from flambeau.ops.elementwise import EVERY, full_like
+from flambeau.ops.elementwise import EVERY, full_like, where
 from flambeau.ops.host import array_of, run_host, tensor_of
 from flambeau.ops.index import gather, gather_sum
-from flambeau.ops.kinds import Opaque
+from flambeau.ops.kinds import Opaque, Template
 from flambeau.ops.out import with_out
+from flambeau.ops.reduce import sum
 from flambeau.ops.samples import ulps, unary_samples
 from flambeau.ops.spec import op, public
-from flambeau.ops.view import reshape
+from flambeau.ops.view import narrow, reshape, squeeze
 from flambeau.runtime import _core
 from flambeau.runtime._core import Tensor
 from flambeau.types.dim import Dim
@@ -27,125 +27,52 @@ from flambeau.types.shape import normalize_axis, show_shape
 numpy = LazyModule("numpy")
 
 
-# ------------------------------------------------------------------------------ on arrays
-def order(lines, descending=False):
-    """Where the elements of each line (the last axis) go when sorted: stable, NaN as the largest."""
-    lines = lines.view("uint8") if lines.dtype == bool else lines
-    if not descending:
-        return numpy.argsort(lines, axis=-1, kind="stable")
-    backward = numpy.argsort(lines[..., ::-1], axis=-1, kind="stable")
-    return lines.shape[-1] - 1 - backward[..., ::-1]
+# ------------------------------------------------------------------------------ sorting
+def line_axis(name, x, dim, empty_error=False):
+    """`dim` counted from the front (None: the last axis)."""
+    if not isinstance(x, Tensor):
+        fail(name, "argument 'input' must be a Tensor", type(x).__name__, kind=ArgumentError)
+    dim = normalize_axis(-1 if dim is None else dim, x.ndim, name)
+    if empty_error and x.ndim and x.shape[dim] == 0:
+        fail(name, "cannot choose from no elements", show_shape(x.shape),
+             f"reduction dim {dim} of non-zero size", kind=IndexError)
+    return dim
 
 
-def top(lines, k, largest):
-    """Places of the k largest or smallest elements of each line, the most extreme first."""
-    size = lines.shape[-1]
-    if size < 1024 or 4 * k > size or lines.dtype == bool:
-        return order(lines, largest)[..., :k]
-    some = numpy.argpartition(lines, size - k if largest else k - 1, axis=-1)
-    some = numpy.sort(some[..., -k:] if largest else some[..., :k], axis=-1)
-    return numpy.take_along_axis(some, order(numpy.take_along_axis(lines, some, -1), largest), -1)
+class Ordered(Template):
+    """(values, indices) of elements of each line along `dim`."""
 
-
-def middle(lines, ignore_nan):
-    """The place of the median of each line, the lower of two; of a NaN if one is there and not ignored."""
-    missing = lines != lines
-    count = (~missing).sum(-1) if ignore_nan else numpy.full(lines.shape[:-1], lines.shape[-1])
-    places = order(lines)
-    chosen = numpy.take_along_axis(places, numpy.maximum(count - 1, 0)[..., None] // 2, -1)
-    if not ignore_nan:
-        chosen = numpy.where(missing.any(-1, keepdims=True), missing.argmax(-1)[..., None], chosen)
-    return chosen
-
-
-def most_frequent(lines):
-    """The place of the most frequent element of each line, the smallest of several: where it stands last."""
-    found = numpy.empty((*lines.shape[:-1], 1), "int64")
-    for where in numpy.ndindex(lines.shape[:-1]):
-        values, counts = numpy.unique(lines[where], return_counts=True)
-        hits = numpy.flatnonzero(lines[where] == values[counts.argmax()])
-        found[where] = hits[-1] if len(hits) else lines.shape[-1] - 1
-    return found
-
-
-# ------------------------------------------------------------------------------ chosen by rank
-class Ranked(Opaque):
-    """(values, indices) of elements of each line along `dim`, by what `choose(lines, **attributes)` says."""
-
-    differentiable = True
+    kind = "sort"
     outputs = ("values", "indices")
     dtypes = EVERY
     samples = unary_samples()
     tolerance = ulps(0)
-    cases = ({"dim": -1}, {"dim": 0})
-    count = None            # how many elements of a line stay: an attribute's name, 1, or None for all
-    empty_error = False
-    said = property(lambda self: self.name.strip("_").removesuffix("_along"))       # the public name
 
     def prepare(self, values):
-        x = values["input"]
-        if not isinstance(x, Tensor):
-            fail(self.name, "argument 'input' must be a Tensor", type(x).__name__, kind=ArgumentError)
-        dim = -1 if values["dim"] is None else values["dim"]
-        values["dim"] = dim = normalize_axis(dim, x.ndim, self.said)
-        if self.empty_error and x.ndim and x.shape[dim] == 0:
-            fail(self.said, "cannot choose from no elements", show_shape(x.shape),
-                 f"reduction dim {dim} of non-zero size", kind=IndexError)
-        return values
-
-    def infer(self, inputs, attrs):
-        shape, dim = tuple(inputs[0].shape), attrs["dim"]
-        if shape and self.count is not None:
-            size = attrs["k"] if self.count == "k" else 1
-            shape = (*shape[:dim], size, *shape[dim + 1:])
-            if self.count == 1 and not attrs["keepdim"]:
-                shape = (*shape[:dim], *shape[dim + 1:])
-        return [(inputs[0].dtype, shape), (int64, shape)]
-
-    def eager(self, values):
-        x = values["input"]
-        result = run_host(self, values | {"input": x.detach()})
-        if x.requires_grad and _core.grad_mode():
-            rule = _core.BackwardRule(0, 1, True, [], [], None)     # the places, and of the input its shape
-            _core.record(self.native, rule, (x,), tuple(result), {"dim": values["dim"]}, True)
-        return result
+        return values | {"dim": line_axis(self.name, values["input"], values["dim"])}
 
     def derivative(grads, out, x, *, dim):
-        return spread_back(grads[0], out[1], x, dim)
-
-
-def spread_back(grad, indices, x, dim):
-    """The gradient of values that were read at `indices` along `dim`."""
-    indices = indices if getattr(type(indices), "is_traced", False) else indices.detach()
-    if x.ndim == 0:
-        return grad
-    if indices.ndim < x.ndim:
-        shape = (*x.shape[:dim], 1, *x.shape[dim + 1:])
-        grad, indices = reshape(grad, shape), reshape(indices, shape)
-    return gather_sum(grad, dim, indices, x.shape[dim])
-
-
-def picked(x, dim, choose, keepdim=True):
-    """(values, indices) of an array at the places that `choose` finds in each line along `dim`."""
-    if x.ndim == 0:
-        return x, numpy.zeros((), "int64")
-    lines = numpy.moveaxis(x, dim, -1)
-    places = choose(lines)
-    results = numpy.take_along_axis(lines, places, -1), places
-    if not keepdim:
-        return tuple(r[..., 0] for r in results)
-    return tuple(numpy.moveaxis(r, -1, dim) for r in results)
+        return gather_sum(grads[0], dim, out[1], x.shape[dim]) if x.ndim else grads[0]
 
 
 @op
-class Sort(Ranked):
+class Sort(Ordered):
     """(values, indices): the elements along `dim` in ascending or descending order; always stable."""
 
     signature = "input, dim=-1, descending=False, *, stable=False"
     cases = ({"dim": -1}, {"dim": 0, "descending": True})
 
-    def host(x, *, dim, descending, stable):
-        return picked(x, dim, lambda lines: order(lines, descending))
+    def prepare(self, values):
+        return Ordered.prepare(self, values) | {"descending": bool(values["descending"]), "stable": True}
+
+    def infer_shape(x, **attributes):
+        return x, x
+
+    def infer_dtype(x, **attributes):
+        return x, int64
+
+    def lower(planner, inputs, outputs, *, dim, descending, stable):
+        planner.templates.order.launch_sort(planner, inputs[0], outputs, dim, descending)
 
     def reference(input, dim=-1, descending=False, stable=False):
         key = -input.astype("float64") if descending else input
@@ -154,130 +81,38 @@ class Sort(Ranked):
 
 
 @op
-class Topk(Ranked):
+class Topk(Ordered):
     """(values, indices) of the `k` largest (or smallest) elements along `dim`, the most extreme first."""
 
     signature = "input, k, dim=-1, largest=True, sorted=True"
     cases = ({"k": 1, "dim": -1}, {"k": 1, "dim": 0, "largest": False})
     shapes = ((7,), (5, 7), (2, 3, 33))
-    count = "k"
 
     def prepare(self, values):
-        values = Ranked.prepare(self, values)
-        x, k = values["input"], values["k"]
-        size = x.shape[values["dim"]] if x.ndim else 1
-        if k < 0 or (not isinstance(size, Dim) and k > size):
-            fail("topk", "selected index k out of range", k, f"0 to {size}", kind=RuntimeError)
-        return values
+        values = Ordered.prepare(self, values)
+        check_rank("topk", values["input"], values["k"], values["dim"], 0)
+        return values | {"largest": bool(values["largest"]), "sorted": True}
 
-    def host(x, *, k, dim, largest, sorted):
-        return picked(x, dim, lambda lines: top(lines, k, largest))
+    def infer_shape(x, *, k, dim, **attributes):
+        shape = (*x[:dim], k, *x[dim + 1:]) if x else x
+        return shape, shape
+
+    def infer_dtype(x, **attributes):
+        return x, int64
+
+    def lower(planner, inputs, outputs, *, k, dim, largest, sorted):
+        planner.templates.order.launch_best(planner, inputs[0], outputs, dim, k, largest)
 
     def reference(input, k, dim=-1, largest=True, sorted=True):
         places = (numpy.argmax if largest else numpy.argmin)(input, axis=dim, keepdims=True)
         return numpy.take_along_axis(input, places, dim), places
 
 
-@op
-class Kthvalue(Ranked):
-    """(values, indices) of the k-th smallest element along `dim`, counted from 1."""
-
-    signature = "input, k, dim=-1, keepdim=False"
-    cases = ({"k": 1, "dim": -1}, {"k": 1, "dim": 0, "keepdim": True})
-    shapes = ((7,), (5, 7), (2, 3, 33))
-    count = 1
-
-    def prepare(self, values):
-        values = Ranked.prepare(self, values)
-        x, k = values["input"], values["k"]
-        size = x.shape[values["dim"]] if x.ndim else 1
-        if k < 1 or (not isinstance(size, Dim) and k > size):
-            fail("kthvalue", "selected number k out of range for the dimension", k, f"1 to {size}",
-                 kind=RuntimeError)
-        return values
-
-    def host(x, *, k, dim, keepdim):
-        return picked(x, dim, lambda lines: order(lines)[..., k - 1:k], keepdim)
-
-    def reference(input, k, dim=-1, keepdim=False):
-        places = numpy.argmin(input, axis=dim, keepdims=True)
-        values = numpy.take_along_axis(input, places, dim)
-        return tuple(r if keepdim else r.squeeze(dim) for r in (values, places))
-
-
-class Central(Ranked):
-    """One element of each line, along one axis."""
-
-    signature = "input, dim=-1, keepdim=False"
-    count, empty_error = 1, True
-    cases = ({"dim": -1}, {"dim": 0, "keepdim": True})
-
-
-def _reference_middle(input, dim=-1, keepdim=False):
-    places = numpy.argsort(input, axis=dim, kind="stable").take([(input.shape[dim] - 1) // 2], dim)
-    values = numpy.take_along_axis(input, places, dim)
-    return tuple(r if keepdim else r.squeeze(dim) for r in (values, places))
-
-
-@op
-class MedianAlong(Central):
-    """(values, indices) of the median along `dim`: the lower of two, NaN if there is one."""
-
-    name = "_median_along"
-    reference = _reference_middle
-
-    def host(x, *, dim, keepdim):
-        return picked(x, dim, lambda lines: middle(lines, False), keepdim)
-
-
-@op
-class NanmedianAlong(Central):
-    """(values, indices) of the median of the elements along `dim` that are not NaN."""
-
-    name = "_nanmedian_along"
-    reference = _reference_middle
-
-    def host(x, *, dim, keepdim):
-        return picked(x, dim, lambda lines: middle(lines, True), keepdim)
-
-
-@op
-class Mode(Central):
-    """(values, indices) of the most frequent element along `dim`: the smallest of several, its last place."""
-
-    def host(x, *, dim, keepdim):
-        return picked(x, dim, most_frequent, keepdim)
-
-    def reference(input, dim=-1, keepdim=False):
-        places = most_frequent(numpy.moveaxis(input, dim, -1))
-        values = numpy.take_along_axis(input, numpy.moveaxis(places, -1, dim), dim)
-        places = numpy.moveaxis(places, -1, dim)
-        return tuple(r if keepdim else r.squeeze(dim) for r in (values, places))
-
-
-Median = namedtuple("median", ("values", "indices"))
-Nanmedian = namedtuple("nanmedian", ("values", "indices"))
-
-
-@public()
-@with_out
-def median(input, dim=None, keepdim=False):
-    """The median of all elements, or (values, indices) along `dim`: the lower of two, NaN if there is one."""
-    return _median(input, dim, keepdim, _median_along, Median)           # noqa: F821
-
-
-@public()
-@with_out
-def nanmedian(input, dim=None, keepdim=False):
-    """As `median`, of the elements that are not NaN; NaN if there is none."""
-    return _median(input, dim, keepdim, _nanmedian_along, Nanmedian)     # noqa: F821
-
-
-def _median(input, dim, keepdim, along, result):
-    if dim is not None:
-        return result(*along(input, dim, keepdim))
-    flat = reshape(input, (-1,))
-    return full_like(input.sum(), float("nan")) if flat.shape[0] == 0 else along(flat, 0)[0]
+def check_rank(name, x, k, dim, least):
+    """`k` elements must be there along `dim`."""
+    size = x.shape[dim] if x.ndim else 1
+    if k < least or (not isinstance(size, Dim) and k > size):
+        fail(name, "selected number k out of range", k, f"{least} to {size}", kind=RuntimeError)
 
 
 @public()
@@ -288,7 +123,7 @@ def argsort(input, dim=-1, descending=False, *, stable=False):
     >>> argsort(tensor([3, 1, 2]))
     tensor([1, 2, 0])
     """
-    return sort(input.detach(), dim, descending, stable=stable)[1]      # noqa: F821
+    return sort(input, dim, descending, stable=stable)[1]       # noqa: F821
 
 
 @public()
@@ -296,6 +131,126 @@ def argsort(input, dim=-1, descending=False, *, stable=False):
 def msort(input):
     """The elements sorted along the first axis."""
     return sort(input, 0)[0]            # noqa: F821
+
+
+# ------------------------------------------------------------------------------ chosen by rank
+Kthvalue = namedtuple("kthvalue", ("values", "indices"))
+Median = namedtuple("median", ("values", "indices"))
+Nanmedian = namedtuple("nanmedian", ("values", "indices"))
+
+
+@public()
+@with_out
+def kthvalue(input, k, dim=-1, keepdim=False):
+    """(values, indices) of the k-th smallest element along `dim`, counted from 1."""
+    dim = line_axis("kthvalue", input, dim)
+    check_rank("kthvalue", input, k, dim, 1)
+    return Kthvalue(*_at_rank(topk(input, k, dim, False), k - 1, dim, keepdim))         # noqa: F821
+
+
+@public()
+@with_out
+def median(input, dim=None, keepdim=False):
+    """The median of all elements, or (values, indices) along `dim`: the lower of two, NaN if there is one."""
+    return _median("median", input, dim, keepdim, False, Median)
+
+
+@public()
+@with_out
+def nanmedian(input, dim=None, keepdim=False):
+    """As `median`, of the elements that are not NaN; NaN if there is none."""
+    return _median("nanmedian", input, dim, keepdim, True, Nanmedian)
+
+
+def _median(name, input, dim, keepdim, ignore_nan, result):
+    if dim is None:
+        if input.numel() == 0:
+            return full_like(sum(input), float("nan"))
+        return _median(name, reshape(input, (-1,)), 0, False, ignore_nan, result)[0]
+    dim = line_axis(name, input, dim, True)
+    found = sort(input, dim)            # noqa: F821
+    if not input.ndim:
+        return result(*found)
+    size = input.shape[dim]
+    rank = (size - 1) // 2
+    if input.dtype.kind == "f":
+        count = sum(found[0] == found[0], dim, True)            # NaN stand behind them
+        rank = where(count > 0, count - 1, 0) // 2 if ignore_nan else where(count < size, count, rank)
+    return result(*_at_rank(found, rank, dim, keepdim))
+
+
+def _at_rank(found, rank, dim, keepdim):
+    """What stands at a rank, a number or one of each line, in sorted (values, indices)."""
+    if not found[0].ndim:
+        return found
+    if isinstance(rank, Tensor):
+        found = [gather(f, dim, rank) for f in found]
+    else:
+        found = [narrow(f, dim, rank, 1) for f in found]
+    return found if keepdim else [squeeze(f, dim) for f in found]
+
+
+@op
+class Mode(Opaque):
+    """(values, indices) of the most frequent element along `dim`: the smallest of several, its last place."""
+
+    signature = "input, dim=-1, keepdim=False"
+    outputs = ("values", "indices")
+    dtypes = EVERY
+    samples = unary_samples()
+    tolerance = ulps(0)
+    cases = ({"dim": -1}, {"dim": 0, "keepdim": True})
+    empty_error = True
+
+    def prepare(self, values):
+        return values | {"dim": line_axis("mode", values["input"], values["dim"], True)}
+
+    def infer(self, inputs, attrs):
+        shape, dim = tuple(inputs[0].shape), attrs["dim"]
+        if shape:
+            shape = (*shape[:dim], *((1,) if attrs["keepdim"] else ()), *shape[dim + 1:])
+        return [(inputs[0].dtype, shape), (int64, shape)]
+
+    def eager(self, values):
+        x = values["input"]
+        result = run_host(self, values | {"input": x.detach()})
+        if x.requires_grad and _core.grad_mode():
+            rule = _core.BackwardRule(0, 1, True, [], [], None)     # the places, and of the input its shape
+            _core.record(self.native, rule, (x,), tuple(result), {"dim": values["dim"]}, True)
+        return result
+
+    def host(x, *, dim, keepdim):
+        if x.ndim == 0:
+            return x, numpy.zeros((), "int64")
+        places = numpy.moveaxis(most_frequent(numpy.moveaxis(x, dim, -1)), -1, dim)
+        results = numpy.take_along_axis(x, places, dim), places
+        return results if keepdim else tuple(r.squeeze(dim) for r in results)
+
+    def reference(input, dim=-1, keepdim=False):
+        def line_mode(line):
+            values, counts = numpy.unique(line, return_counts=True)
+            return numpy.flatnonzero(line == values[counts.argmax()])[-1:]
+        places = numpy.apply_along_axis(line_mode, dim, input)
+        values = numpy.take_along_axis(input, places, dim)
+        return tuple(r if keepdim else r.squeeze(dim) for r in (values, places))
+
+    def derivative(grads, out, x, *, dim):
+        if x.ndim == 0:
+            return grads[0]
+        shape = (*x.shape[:dim], 1, *x.shape[dim + 1:])
+        places = out[1] if getattr(type(out[1]), "is_traced", False) else out[1].detach()
+        return gather_sum(reshape(grads[0], shape), dim, reshape(places, shape), x.shape[dim])
+
+
+def most_frequent(lines):
+    """The place of the most frequent element of each line (the last axis) of an array, as a line of one."""
+    lines = lines.view("uint8") if lines.dtype == bool else lines
+    places, at = numpy.argsort(lines, axis=-1, kind="stable"), numpy.arange(lines.shape[-1])
+    values = numpy.take_along_axis(lines, places, -1)
+    fresh = numpy.ones(lines.shape, bool)
+    fresh[..., 1:] = values[..., 1:] != values[..., :-1]
+    run = at - numpy.maximum.accumulate(numpy.where(fresh, at, 0), axis=-1)     # equal elements in front
+    return numpy.take_along_axis(places, run.argmax(-1)[..., None], -1)
 
 
 # ------------------------------------------------------------------------------ places in sorted sequences
@@ -328,7 +283,7 @@ class SortedPlaces(Opaque):
         return numpy.searchsorted(sequence, values, "right" if right else "left")
 
 
-@public()
+@public(method=False)
 @with_out
 def searchsorted(sorted_sequence, input, *, out_int32=False, right=False, side=None, sorter=None):
     """Where the values of `input` go in `sorted_sequence`, whose lines along the last axis ascend.
@@ -358,7 +313,7 @@ def searchsorted(sorted_sequence, input, *, out_int32=False, right=False, side=N
         fail("searchsorted", "sequence and values must have the same dtype", values.dtype,
              sorted_sequence.dtype)
     behind = bool(right or side == "right")
-    return _sorted_places(sorted_sequence.detach(), values.detach(), behind, bool(out_int32))       # noqa: F821
+    return _sorted_places(sorted_sequence.detach(), values.detach(), behind, bool(out_int32))   # noqa: F821
 
 
 def _as_values(value, sequence):
@@ -368,7 +323,7 @@ def _as_values(value, sequence):
     return full_like(_core.empty_strided((), None, sequence.dtype), value)
 
 
-@public()
+@public(method=False)
 @with_out
 def bucketize(input, boundaries, *, out_int32=False, right=False):
     """The number of the bucket between sorted 1-d `boundaries` that each value falls into.

@@ -1,4 +1,4 @@
-"""Statistics: counts, histograms, quantiles, moments without NaN, covariance, distances, tests of closeness."""
+"""Statistics: counts, histograms, quantiles, moments without NaN, covariance, distances, closeness."""
 
 import builtins
 import math
@@ -7,19 +7,20 @@ from collections import namedtuple
 from flambeau.base.errors import DTypeError, ShapeError, fail
 from flambeau.base.lazy import LazyModule
 from flambeau.ops.compare import isfinite, isnan, logical_not
+from flambeau.ops.create import full
 from flambeau.ops.elementwise import cast, full_like, where
 from flambeau.ops.host import array_of, tensor_of
 from flambeau.ops.index import gather
 from flambeau.ops.kinds import Opaque
 from flambeau.ops.mathematics import sqrt
-from flambeau.ops.normalize import var_mean
-from flambeau.ops.norms import vector_norm
+from flambeau.ops.normalize import narrow, norm, var_mean, widen
 from flambeau.ops.out import with_out
 from flambeau.ops.reduce import all as every, amax, amin, any as some, mean, sum
 from flambeau.ops.rounding import ceil, floor, round
 from flambeau.ops.samples import ulps, unary_samples
 from flambeau.ops.sort import searchsorted, sort
-from flambeau.ops.spec import op, public
+from flambeau.ops.spec import REGISTRY, op, public
+from flambeau.ops.trace import current
 from flambeau.ops.view import expand, permute, reshape, transpose, unsqueeze
 from flambeau.runtime import _core
 from flambeau.runtime._core import Tensor
@@ -31,6 +32,8 @@ numpy = LazyModule("numpy")
 
 def number_tensor(value, dtype):
     """A 0-d tensor that holds a number."""
+    if current() is not None:
+        return full((), value, dtype)
     return full_like(_core.empty_strided((), None, dtype), value)
 
 
@@ -76,7 +79,7 @@ def bincount(input, weights=None, minlength=0):
 
 @op
 class Histc(Opaque):
-    """How many elements are in each of `bins` equal intervals from `min` to `max` (both 0: of the elements)."""
+    """How many elements are in each of `bins` equal intervals from `min` to `max`; both 0: of the input."""
 
     signature = "input, bins=100, min=0, max=0"
     tolerance = ulps(0)
@@ -140,7 +143,7 @@ def histogram(input, bins, *, range=None, weight=None, density=False):
 Histogramdd = namedtuple("histogramdd", ("hist", "bin_edges"))
 
 
-@public()
+@public(method=False)
 def histogramdd(input, bins, *, range=None, weight=None, density=False):
     """(hist, bin_edges): a histogram of points, whose coordinates stand along the last axis of `input`.
 
@@ -288,7 +291,7 @@ def _checked_q(name, input, q, interpolation):
 
 def _ranks(lines, q, ignore_nan):
     """The place, with a fraction, of each quantile in each sorted line: (..., q)."""
-    missing, last = isnan(lines.detach()), lines.shape[-1] - 1
+    missing, last = isnan(lines), lines.shape[-1] - 1
     shape = (*lines.shape[:-1], q.shape[0])
     if ignore_nan:
         count = sum(logical_not(missing), -1, True)
@@ -301,10 +304,10 @@ def _interpolated(lines, ranks, interpolation):
     if interpolation in ("lower", "higher", "nearest"):
         whole = {"lower": floor, "higher": ceil, "nearest": round}[interpolation](ranks)
         return gather(lines, -1, cast(whole, int64))
-    below, above = (gather(lines, -1, cast(r(ranks.detach()), int64)) for r in (floor, ceil))
+    below, above = (gather(lines, -1, cast(r(ranks), int64)) for r in (floor, ceil))
     if interpolation == "midpoint":
         return below + (above - below) * 0.5
-    weight = ranks - floor(ranks).detach()
+    weight = ranks - floor(ranks)
     return where(weight < 0.5, below + weight * (above - below), above - (above - below) * (1 - weight))
 
 
@@ -371,23 +374,16 @@ def corrcoef(input):
     matrix = cov(input)
     if matrix.ndim == 0:            # one variable
         return matrix / matrix
-    diagonal = _diagonal(matrix)
-    deviation = sqrt(diagonal)
+    deviation = sqrt(REGISTRY["diagonal"].function(matrix))
     scaled = matrix / unsqueeze(deviation, -1) / unsqueeze(deviation, 0)
     return where(scaled > 1, 1.0, where(scaled < -1, -1.0, scaled))
-
-
-def _diagonal(matrix):
-    """The diagonal of a square matrix."""
-    size = matrix.shape[0]
-    return reshape(matrix, (-1,))[::size + 1]
 
 
 # ------------------------------------------------------------------------------ distance and closeness
 @public()
 def dist(input, other, p=2):
     """The p-norm of input - other over all elements."""
-    return vector_norm(input - other, float(p))
+    return norm(input - other, float(p))
 
 
 @public(inplace=True)
@@ -401,8 +397,9 @@ def renorm(input, p, dim, maxnorm):
         fail("renorm", "non-positive-norm not supported", p)
     if maxnorm < 0:
         fail("renorm", "expected maxnorm to be >= 0", maxnorm)
-    size = vector_norm(input, float(p), tuple(a for a in range(input.ndim) if a != dim), True)
-    return input * where(size > maxnorm, maxnorm / (size + 1e-7), 1.0)
+    wide = widen(input)
+    size = norm(wide, float(p), tuple(a for a in range(input.ndim) if a != dim), True)
+    return narrow(wide * where(size > maxnorm, maxnorm / (size + 1e-7), 1.0), input.dtype)
 
 
 @public()

@@ -5,18 +5,19 @@ from flambeau.base.lazy import LazyModule
 from flambeau.ops import shape as shapes
 from flambeau.ops import view as views
 from flambeau.ops.create import full, iota
-from flambeau.ops.elementwise import EVERY, cast, where
+from flambeau.ops.elementwise import EVERY, cast
 from flambeau.ops.index import index_select
 from flambeau.ops.join import cat, stack
 from flambeau.ops.kinds import View
 from flambeau.ops.out import with_out
+from flambeau.ops.reinterpret import choose, detach, view_as_complex, view_as_real
 from flambeau.ops.samples import unary_samples
 from flambeau.ops.shape import atleast_1d, atleast_2d, atleast_3d, ravel, tensor_list
 from flambeau.ops.spec import FUNCTIONS, REGISTRY, op, public, write_out
 from flambeau.ops.view import clone, expand, permute, reshape, slice_, transpose, unsqueeze
 from flambeau.runtime._core import Tensor
 from flambeau.types.dtype import int32, int64, promote
-from flambeau.types.shape import normalize_axes, normalize_axis, numel
+from flambeau.types.shape import normalize_axes, normalize_axis
 
 numpy = LazyModule("numpy")
 
@@ -81,7 +82,7 @@ def flipud(input):
 
 @public()
 def roll(input, shifts, dims=None):
-    """A copy whose elements have moved `shifts` places along `dims` (of the flat tensor without them), around the end."""
+    """A copy whose elements have moved `shifts` places along `dims` (none: if flat), around the end."""
     shifts = (shifts,) if isinstance(shifts, int) else tuple(shifts)
     dims = () if dims is None else (dims,) if isinstance(dims, int) else tuple(dims)
     if not dims:
@@ -131,7 +132,8 @@ def repeat(input, *args, repeats=()):
     repeats = tuple(int(r) for r in _sizes(args) or repeats)
     lead = len(repeats) - input.ndim
     if lead < 0:
-        fail("repeat", "Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor",
+        fail("repeat",
+             "Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor",
              repeats, f"at least {input.ndim}")
     if any(r < 0 for r in repeats):
         fail("repeat", "Trying to create tensor with negative dimension", repeats)
@@ -151,7 +153,7 @@ def tile(input, *args, dims=()):
 
 @public()
 def repeat_interleave(input, repeats=None, dim=None, *, output_size=None):
-    """Each slice along `dim` (element of the flat tensor without it) repeated; `repeats` is an int or one for each.
+    """Each slice along `dim` (None: element of the flat tensor) repeated; `repeats` is one int or many.
 
     With `input` alone, a tensor of counts, the result holds index i input[i] times.
     """
@@ -184,61 +186,38 @@ def _repeated_places(repeats, size, output_size):
         fail("repeat_interleave", "repeats has to be Long or Int tensor", repeats.dtype)
     counts = array_of(repeats)
     if counts.shape != (size,):
-        fail("repeat_interleave", "repeats must have the same size as input along dim", tuple(counts.shape), (size,))
+        fail("repeat_interleave", "repeats must have the same size as input along dim", tuple(counts.shape),
+             (size,))
     if (counts < 0).any():
         fail("repeat_interleave", "repeats can not be negative", counts.tolist())
     if output_size is not None and counts.sum() != output_size:
-        fail("repeat_interleave", "allocated size does not match required size", output_size, int(counts.sum()))
+        fail("repeat_interleave", "allocated size does not match required size", output_size,
+             int(counts.sum()))
     return tensor_of(numpy.repeat(numpy.arange(size), counts), repeats.dtype)
 
 
 # ---------------------------------------------------------------------------------- triangles
-def across(x):
+def _across(name, x):
     """column - row of each element of the matrices x: (rows, columns), int64."""
+    if x.ndim < 2:
+        fail(name, f"{name}: input tensor must have at least 2 dimensions", tuple(x.shape))
     return iota((1, x.shape[-1]), 1) - iota((x.shape[-2], 1), 0)
 
 
-def masked(x, inside):
-    """x where `inside`, else zero."""
-    return where(inside, x, False if x.dtype.kind == "b" else 0)
-
-
-def lower_triangle(x, diagonal=0):
-    """The matrices with zeros above the diagonal of that number."""
-    return masked(x, across(x) <= int(diagonal))
-
-
-def upper_triangle(x, diagonal=0):
-    """The matrices with zeros below the diagonal of that number."""
-    return masked(x, across(x) >= int(diagonal))
-
-
-def diagonal_matrix(x):
-    """The matrices with zeros off the diagonal."""
-    return masked(x, across(x) == 0)
-
-
-def eye_like(x):
-    """The identity of the last two sizes of x, in its dtype."""
-    return cast(across(x) == 0, x.dtype)
-
-
-def _matrices(name, x):
-    if x.ndim < 2:
-        fail(name, f"{name}: input tensor must have at least 2 dimensions", tuple(x.shape))
-    return x
+def _masked(x, inside):
+    return choose(inside, x, False if x.dtype.kind == "b" else 0)
 
 
 @public(inplace=True)
 def tril(input, diagonal=0):
     """The matrices with zeros above the diagonal number `diagonal`."""
-    return lower_triangle(_matrices("tril", input), diagonal)
+    return _masked(input, _across("tril", input) <= int(diagonal))
 
 
 @public(inplace=True)
 def triu(input, diagonal=0):
     """The matrices with zeros below the diagonal number `diagonal`."""
-    return upper_triangle(_matrices("triu", input), diagonal)
+    return _masked(input, _across("triu", input) >= int(diagonal))
 
 
 def _triangle_indices(name, function, row, col, offset, dtype):
@@ -318,7 +297,7 @@ def block_diag(*tensors):
 # ---------------------------------------------------------------------------------- grids
 @public(method=False)
 def meshgrid(*tensors, indexing=None):
-    """The coordinates of a grid: vectors of sizes (a, b, ...) expanded to that shape ('ij'), or the first two swapped ('xy')."""
+    """The coordinates of a grid: vectors of sizes (a, b, ...) expanded to it; 'xy' swaps the first two."""
     tensors = tensor_list(tensors)
     if not tensors:
         fail("meshgrid", "meshgrid expects a non-empty TensorList")
@@ -336,12 +315,9 @@ def meshgrid(*tensors, indexing=None):
     swap = indexing == "xy" and len(tensors) > 1
     tensors = (tensors[1], tensors[0], *tensors[2:]) if swap else tensors
     shape = tuple(t.numel() for t in tensors)
-    grids = [expand(reshape(t, tuple(-1 if i == axis else 1 for i in range(len(shape)))), shape) if t.numel()
-             else reshape(t, shape) if numel(shape) == t.numel() and len(shape) == 1 else
-             expand(reshape(t, tuple(0 if i == axis else 1 for i in range(len(shape)))), shape)
+    grids = [expand(reshape(t, tuple(s if i == axis else 1 for i, s in enumerate(shape))), shape)
              for axis, t in enumerate(tensors)]
     if swap:
-        grids = [transpose(g, 0, 1) for g in grids]
         grids[0], grids[1] = grids[1], grids[0]
     return tuple(grids)
 
@@ -378,10 +354,10 @@ def combinations(input, r=2, with_replacement=False):
 # ---------------------------------------------------------------------------------- selection
 @public(method=False)
 def where_(condition, input=None, other=None):
-    """input where condition is true, else other; the places of true elements (a tuple) for a condition alone."""
+    """input where condition is true, else other; for a condition alone the places of its true elements."""
     if input is None and other is None:
         return _places(condition)
-    return where(condition, input, other)
+    return choose(condition, input, other)
 
 
 def _places(condition):
@@ -396,9 +372,11 @@ def _copying(name, function):
     def copy(input, *args, out=None, **kwargs):
         made = function(input, *args, **kwargs)
         if isinstance(made, tuple):
-            written = [clone(m) for m in made] if out is None else map(write_out, [REGISTRY["copy"]] * len(made), out, made)
-            return tuple(written)
-        return clone(made) if out is None else write_out(REGISTRY["copy"], out, made)
+            return tuple(map(store, made, made if out is None else out))
+        return store(made, made if out is None else out)
+
+    def store(made, out):
+        return clone(made) if out is made else write_out(REGISTRY["copy"], out, made)
 
     copy.__name__ = name + "_copy"
     copy.__doc__ = f"`{name}`, as a copy."
@@ -406,15 +384,21 @@ def _copying(name, function):
 
 
 for _name, _function in {
-        "permute": permute, "view": views.view, "expand": expand, "diagonal": shapes.diagonal, "squeeze": views.squeeze,
-        "unsqueeze": unsqueeze, "unfold": shapes.unfold, "transpose": transpose, "t": views.t, "alias": lambda x: x,
+        "permute": permute, "view": views.view, "expand": expand, "diagonal": shapes.diagonal,
+        "squeeze": views.squeeze,
+        "unsqueeze": unsqueeze, "unfold": shapes.unfold, "transpose": transpose, "t": views.t,
+        "alias": lambda x: x,
         "split": shapes.split, "split_with_sizes": shapes.split_with_sizes, "select": shapes.select,
-        "unbind": shapes.unbind, "detach": lambda x: x.detach(), "as_strided": shapes.as_strided,
-        "slice": lambda x, dim=0, start=None, end=None, step=1: slice_(x, shapes.slice_part(x, dim, start, end, step)),
+        "unbind": shapes.unbind, "detach": detach, "view_as_real": view_as_real,
+        "view_as_complex": view_as_complex,
+        "as_strided": shapes.as_strided,
+        "slice": lambda x, dim=0, start=None, end=None, step=1: slice_(x, shapes.slice_part(x, dim, start,
+                                                                                            end, step)),
 }.items():
     _copying(_name, _function)
 
 
-for _name in ("flip", "fliplr", "flipud", "roll", "rot90", "tile", "tril", "triu", "hstack", "vstack", "row_stack",
+for _name in ("flip", "fliplr", "flipud", "roll", "rot90", "tile", "tril", "triu", "hstack", "vstack",
+              "row_stack",
               "dstack", "column_stack", "where", "repeat_interleave"):
     FUNCTIONS[_name] = with_out(FUNCTIONS[_name])

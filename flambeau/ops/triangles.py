@@ -1,4 +1,6 @@
-"""Triangles and diagonals of matrices, as masks by row and column number: what derivatives of decompositions need."""
+"""Triangles and diagonals of matrices, as masks by row and column number: what derivatives of decompositions
+need.
+"""
 
 from flambeau.base.lazy import LazyModule
 from flambeau.ops.create import iota

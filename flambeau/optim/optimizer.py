@@ -22,6 +22,10 @@ class _Required:
 
 
 required = _Required()
+_OPTIONS = frozenset((      # what tells one kind of optimizer from another, in the groups of a state dict
+    "alpha", "amsgrad", "beta2_decay", "betas", "centered", "d", "dampening", "eps", "etas", "history_size",
+    "initial_accumulator_value", "lambd", "lr_decay", "momentum", "momentum_decay", "nesterov", "ns_steps", "rho",
+    "step_sizes", "t0"))
 
 
 class Optimizer:
@@ -163,6 +167,7 @@ class Optimizer:
             state_dict = state_dict if changed is None else changed
         groups, saved = self.param_groups, deepcopy(state_dict["param_groups"])
         _check_same_groups(groups, saved)
+        self._check_own_options(saved)
         numbered = {number: parameter for group, saved_group in zip(groups, saved)
                     for parameter, number in zip(group["params"], saved_group["params"])}
         state = defaultdict(dict)
@@ -178,6 +183,14 @@ class Optimizer:
         self.__setstate__({"state": state, "param_groups": saved})
         for hook in self._load_state_dict_post_hooks.values():
             hook(self)
+
+    def _check_own_options(self, saved):
+        """Refuse the state of another kind of optimizer before anything is taken over."""
+        for group, saved_group in zip(self.param_groups, saved):
+            foreign = sorted(_OPTIONS.intersection(saved_group) - set(self.defaults) - set(group))
+            if foreign:
+                raise ValueError(f"[{type(self).__name__}] this is the state of another optimizer: its groups have "
+                                 f"{', '.join(foreign)}, which {type(self).__name__} does not take")
 
     def __getstate__(self):
         return {"defaults": self.defaults, "state": self.state, "param_groups": self.param_groups}

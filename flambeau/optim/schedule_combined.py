@@ -52,6 +52,7 @@ class SequentialLR(_Combined):
         self._start(schedulers[0])
 
     def _start(self, schedule):
+        schedule._step_count = 0
         schedule._is_initial = True
         schedule.step()
         schedule._is_initial = False

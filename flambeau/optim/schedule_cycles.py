@@ -26,7 +26,10 @@ def _for_groups(name, value, groups):
 
 
 class CosineAnnealingLR(LRScheduler):
-    """From the initial rate to `eta_min` along half a cosine of `T_max` epochs, and back."""
+    """From the initial rate to `eta_min` along half a cosine of `T_max` epochs, and back.
+
+    Made anew where another one has come to its end, it starts at the initial rate again.
+    """
 
     def __init__(self, optimizer, T_max, eta_min=0.0, last_epoch=-1):
         self.T_max = T_max
@@ -35,7 +38,8 @@ class CosineAnnealingLR(LRScheduler):
 
     def get_lr(self):
         if self._is_initial:
-            return group_values(self.optimizer, "lr")
+            return [base if rate == self.eta_min else rate
+                    for base, rate in zip(self.base_lrs, group_values(self.optimizer, "lr"))]
         if self._step_count == 1 and self.last_epoch > 0:
             return self._get_closed_form_lr()
         groups = self.optimizer.param_groups

@@ -20,7 +20,6 @@ from flambeau.tensor.create import (arange, as_tensor, bernoulli, empty, empty_l
                                     randn, randn_like, randperm, tensor, zeros, zeros_like)
 from flambeau.tensor.indexing import nonzero  # noqa: E402
 from flambeau.ops.join import cat, concat, stack  # noqa: E402
-from flambeau.tensor.methods import argmax, argmin  # noqa: E402
 from flambeau.tensor.rng import (Generator, default_generator, get_rng_state, initial_seed, manual_seed,  # noqa: E402
                                  seed, set_rng_state)
 
@@ -34,7 +33,7 @@ from flambeau.tensor.parameter import Parameter  # noqa: E402
 from flambeau.tensor.printing import set_printoptions  # noqa: E402
 from flambeau.tensor.save import load, save  # noqa: E402
 
-__all__ = ["Generator", "Parameter", "Size", "Tensor", "arange", "argmax", "argmin", "as_tensor", "bernoulli", "cat", "concat",
+__all__ = ["Generator", "Parameter", "Size", "Tensor", "arange", "as_tensor", "bernoulli", "cat", "concat",
            "default_generator", "empty", "empty_like", "empty_strided", "enable_grad", "eye", "from_numpy", "full",
            "full_like", "get_rng_state", "grad", "inference_mode", "initial_seed", "is_grad_enabled", "linspace", "load",
            "manual_seed", "no_grad", "nonzero", "ones", "ones_like", "rand", "rand_like", "randint", "randn",

@@ -3,8 +3,9 @@
     array = numpy.from_dlpack(tensor)
     tensor = fl.from_dlpack(array)
 
-A capsule holds a C record (`ManagedTensor`) that says where the elements are and whom to call when they are no longer
-needed. Who takes the record renames the capsule; a capsule that nobody took frees the record itself.
+A capsule holds a C record that says where the elements are and whom to call when they are no longer needed: a
+`ManagedTensor`, or since version 1.0 of the protocol a `VersionedTensor`, which can also say that the memory may be
+written. Who takes the record renames the capsule; a capsule that nobody took frees the record itself.
 """
 
 import ctypes
@@ -17,7 +18,7 @@ from flambeau.types.layout import contiguous_strides
 _CPU = 1
 _KINDS = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}
 _BFLOAT = 4
-_NAME, _USED = b"dltensor", b"used_dltensor"
+_VERSION = (1, 0)
 
 
 class Device(ctypes.Structure):
@@ -42,6 +43,14 @@ class ManagedTensor(ctypes.Structure):
     _fields_ = [("array", Array), ("context", ctypes.c_void_p), ("deleter", ctypes.c_void_p)]
 
 
+class VersionedTensor(ctypes.Structure):
+    """DLManagedTensorVersioned; bit 0 of `flags`: only for reading."""
+
+    _fields_ = [("major", ctypes.c_uint32), ("minor", ctypes.c_uint32), ("context", ctypes.c_void_p),
+                ("deleter", ctypes.c_void_p), ("flags", ctypes.c_uint64), ("array", Array)]
+
+
+_RECORDS = {b"dltensor": ManagedTensor, b"dltensor_versioned": VersionedTensor}
 _Deleter = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 _lent = {}          # address of a record -> what must live as long as it
 
@@ -54,8 +63,9 @@ def _give_back(address):
 @_Deleter
 def _drop_capsule(capsule):
     """The capsule's destructor: it frees the record of a capsule that nobody took."""
-    if _is_valid(capsule, _NAME):
-        _give_back(_pointer_in(capsule, _NAME))
+    for name in _RECORDS:
+        if _is_valid(capsule, name):
+            _give_back(_pointer_in(capsule, name))
 
 
 def _api(name, result, *arguments):
@@ -68,12 +78,17 @@ _pointer_in = _api("PyCapsule_GetPointer", ctypes.c_void_p, ctypes.c_void_p, cty
 _new_capsule = _api("PyCapsule_New", ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
 _rename = _api("PyCapsule_SetName", ctypes.c_int, ctypes.py_object, ctypes.c_char_p)
 _keep = _api("Py_IncRef", None, ctypes.py_object)
+_USED = {name: b"used_" + name for name in _RECORDS}      # a capsule does not copy its name
 for _callback in (_give_back, _drop_capsule):       # they are called as late as while the interpreter ends
     _keep(_callback)
 
 
-def to_dlpack(tensor):
+def to_dlpack(tensor, versioned=False):
     """A capsule with the tensor's memory; one consumer may take it.
+
+    Args:
+        tensor: the tensor; the capsule's user may write into it.
+        versioned: make the record of version 1.0.
 
     Raises:
         BufferError: for a tensor that requires gradients, or without memory.
@@ -88,20 +103,22 @@ def to_dlpack(tensor):
     strides = (ctypes.c_int64 * max(tensor.ndim, 1))(*tensor.stride())
     array = Array(tensor.data_ptr() or None, Device(_CPU, 0), tensor.ndim, ElementType(kind, 8 * dtype.itemsize, 1),
                   sizes, strides, 0)
-    record = ManagedTensor(array, None, ctypes.cast(_give_back, ctypes.c_void_p))
+    deleter = ctypes.cast(_give_back, ctypes.c_void_p)
+    record = VersionedTensor(*_VERSION, None, deleter, 0, array) if versioned else ManagedTensor(array, None, deleter)
     address = ctypes.addressof(record)
     _lent[address] = (record, tensor.detach(), sizes, strides)
-    return _new_capsule(address, _NAME, ctypes.cast(_drop_capsule, ctypes.c_void_p))
+    name = b"dltensor_versioned" if versioned else b"dltensor"
+    return _new_capsule(address, name, ctypes.cast(_drop_capsule, ctypes.c_void_p))
 
 
 class Borrowed:
     """Another library's record; gives it back when the last tensor on its memory is gone."""
 
-    def __init__(self, address):
-        self.address = address
+    def __init__(self, address, kind):
+        self.address, self.kind = address, kind
 
     def __del__(self):
-        deleter = ManagedTensor.from_address(self.address).deleter
+        deleter = self.kind.from_address(self.address).deleter
         if deleter:
             _Deleter(deleter)(self.address)
 
@@ -113,16 +130,25 @@ def from_dlpack(ext_tensor, *, device=None, copy=None):
     >>> from_dlpack(numpy.arange(3.0))
     tensor([0., 1., 2.], dtype=flambeau.float64)
     """
-    capsule = ext_tensor.__dlpack__() if hasattr(ext_tensor, "__dlpack__") else ext_tensor
+    capsule = _capsule_of(ext_tensor) if hasattr(ext_tensor, "__dlpack__") else ext_tensor
     if type(capsule).__name__ != "PyCapsule":
         raise TypeError(f"from_dlpack(): expected an object with __dlpack__ or a capsule, got {type(ext_tensor).__name__}")
     address = id(capsule)       # CPython: the address of the object
-    if not _is_valid(address, _NAME):
+    name = next((name for name in _RECORDS if _is_valid(address, name)), None)
+    if name is None:
         fail("from_dlpack", "the capsule was used before or has no tensor", hint="a capsule can be taken once")
-    record = _pointer_in(address, _NAME)
-    _rename(capsule, _USED)
-    made = _on(Borrowed(record), ManagedTensor.from_address(record).array)
+    kind, record = _RECORDS[name], _pointer_in(address, name)
+    _rename(capsule, _USED[name])
+    made = _on(Borrowed(record, kind), kind.from_address(record).array)
     return made.clone() if copy else made
+
+
+def _capsule_of(array):
+    """The capsule of the newest version that the other library knows."""
+    try:
+        return array.__dlpack__(max_version=_VERSION)
+    except TypeError:           # from before version 1.0
+        return array.__dlpack__()
 
 
 def _on(owner, array):
@@ -156,7 +182,7 @@ def _dlpack(self, *, stream=None, max_version=None, dl_device=None, copy=None):
         raise RuntimeError("stream should be None for tensors on the CPU")
     if dl_device is not None and tuple(dl_device) != (_CPU, 0):
         raise BufferError(f"the tensor is on the CPU, not on the device {dl_device}")
-    return to_dlpack(self.clone() if copy else self)
+    return to_dlpack(self.clone() if copy else self, max_version is not None and max_version[0] >= _VERSION[0])
 
 
 METHODS = {"__dlpack__": _dlpack, "__dlpack_device__": lambda self: (_CPU, 0)}

@@ -1,20 +1,35 @@
-"""What connects tensors with the world outside: old constructors, storages, DLPack, questions and switches.
+"""What connects tensors with the world outside: NumPy, DLPack, storages, old constructors, questions and switches.
 
 `NAMES` are public names of `flambeau`; the methods are attached to Tensor here.
 """
 
 from flambeau.runtime import _core
-from flambeau.tensor import dlpack, legacy, questions, storage
+from flambeau.runtime._core import Tensor
+from flambeau.tensor import dlpack, draws, legacy, more_creation, numpy_protocol, questions, storage
 from flambeau.types.info import LAYOUTS
 
-NAMES = {**questions.NAMES, **legacy.TYPES, "from_dlpack": dlpack.from_dlpack, "to_dlpack": dlpack.to_dlpack,
+NAMES = {**more_creation.NAMES, **draws.NAMES, **questions.NAMES, **legacy.TYPES, "from_dlpack": dlpack.from_dlpack, "to_dlpack": dlpack.to_dlpack,
          "UntypedStorage": storage.UntypedStorage, "TypedStorage": storage.TypedStorage}
+
+# Methods that are functions too in PyTorch, writing into their first argument.
+INPLACE = """abs_ acos_ acosh_ addmv_ alpha_dropout_ arccos_ arccosh_ arcsin_ arcsinh_ arctan_ arctanh_ asin_ asinh_ atan_
+atanh_ ceil_ celu_ clamp_ clamp_max_ clamp_min_ clip_ conj_physical_ cos_ cosh_ deg2rad_ detach_ dropout_ erf_ erfc_ exp2_
+exp_ expm1_ fill_ fix_ floor_ frac_ gcd_ i0_ index_put_ lcm_ ldexp_ log10_ log1p_ log2_ log_ logit_ nan_to_num_ neg_
+negative_ rad2deg_ reciprocal_ relu_ resize_as_ round_ rrelu_ rsqrt_ selu_ sigmoid_ sin_ sinc_ sinh_ sqrt_ square_ tan_
+tanh_ threshold_ trunc_ xlogy_ zero_""".split()
+
+
+def names():
+    """Public names of `flambeau` -> objects."""
+    inplace = {name: getattr(Tensor, name) for name in INPLACE if hasattr(Tensor, name)}
+    return {**NAMES, **inplace, "detach": Tensor.detach}
 
 
 def attach():
     """Give Tensor the methods of this group."""
-    for name, value in {**storage.METHODS, **dlpack.METHODS}.items():
+    for name, value in {**storage.METHODS, **dlpack.METHODS, **legacy.METHODS, **draws.METHODS}.items():
         if hasattr(value, "__name__"):
             value.__name__ = name
         _core.attach_attribute(name, value)
+    numpy_protocol.attach()
     _core.attach_attribute("layout", property(lambda self: LAYOUTS["strided"]))

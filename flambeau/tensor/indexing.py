@@ -125,7 +125,11 @@ class NewAxis:
 def _expand_masks(x, items):
     """Bool tensors become index tensors, one for each of their axes."""
     found, axis = [], 0
+    plain = sum(i.ndim if isinstance(i, Tensor) and i.dtype in (bool_, uint8) else 1
+                for i in items if i is not None and i is not Ellipsis)
     for i in items:
+        if i is Ellipsis:
+            axis += x.ndim - plain
         if isinstance(i, Tensor) and i.dtype in (bool_, uint8) and i.ndim == 0:
             found.append(NewAxis(cast(i, bool_).item()))
             continue
@@ -257,8 +261,13 @@ def write_elements(x, items, source):
     source = _fitted(source, None)
     if not isinstance(source, Tensor):
         source = full_like(_core.empty_strided((), None, x.dtype), source)
-    places = tuple(raw(_numbers(i)) if isinstance(i, Tensor) else i for i in items)
-    raw(x.detach())[places] = raw(source.detach())
+    if all(isinstance(i, (Tensor, slice)) for i in items):
+        window, places = x.detach(), tuple(raw(_numbers(i)) if isinstance(i, Tensor) else i for i in items)
+    else:           # ints come first: NumPy would count them among the index arrays
+        window, tensors, where = _apply_basic(x.detach(), _expand_masks(x, items))
+        tensors = dict(zip(where, tensors))
+        places = tuple(raw(tensors[a]) if a in tensors else slice(None) for a in range(window.ndim))
+    raw(window)[places] = raw(source.detach())
     x._bump_version()
 
 

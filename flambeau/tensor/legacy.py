@@ -81,9 +81,25 @@ def dtype_of_type(kind):
     if kind is Tensor:
         return dtypes.get_default_dtype()
     package, _, name = kind.rpartition(".") if isinstance(kind, str) else ("", "", "")
-    if package in ("", "torch", "flambeau") and name in TYPES:
+    if package in ("torch", "flambeau") and name in TYPES:
         return TYPES[name].dtype
     raise ValueError(f"invalid type: {kind!r}")
 
 
 _core.set_hook("construct", construct)
+
+
+def type_of(self, dtype=None, non_blocking=False):
+    """'torch.FloatTensor' and the like; with a dtype, or a type or name such as this, the tensor in it."""
+    if dtype is not None:
+        return self.to(dtype_of_type(dtype))
+    prefix = next((prefix for prefix, name in _PREFIXES.items() if name == self.dtype.name), None)
+    return f"torch.{prefix}Tensor" if prefix else f"torch.{self.dtype.name.capitalize()}Tensor"
+
+
+def new(self, *args, device=None):
+    """A tensor of the same dtype: of these sizes, or with these data."""
+    return make(self.dtype, args, device)
+
+
+METHODS = {"type": type_of, "new": new}

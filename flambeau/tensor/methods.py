@@ -1,9 +1,8 @@
 """Methods of Tensor: attached to the native record, most of them straight from the registry of ops."""
 
 from flambeau.base.errors import fail
-from flambeau.ops import index, matmul, random, reduce, view
+from flambeau.ops import matmul, random, view
 from flambeau.ops.elementwise import cast, copy
-from flambeau.ops.out import with_out
 from flambeau.ops.spec import INPLACE, METHODS, REGISTRY
 from flambeau.ops.strided import as_strided
 from flambeau.ops.write import assign, check_write, inplace, write
@@ -277,59 +276,6 @@ def detach_(self):
     return self
 
 
-def maximum_along(name, position):
-    """max and min: of all elements, along a dim (with indices), or of two tensors."""
-    extreme, pairwise = REGISTRY["amax" if name == "max" else "amin"].function, \
-        REGISTRY["maximum" if name == "max" else "minimum"].function
-    arg = argmax if name == "max" else argmin
-
-    def function(input, dim=None, keepdim=False, *, other=None):
-        if isinstance(dim, Tensor) or other is not None:
-            return pairwise(input, dim if other is None else other)
-        if dim is None:
-            return extreme(input)
-        places = arg(input, dim, True)
-        values = index.gather(input, dim, places) if input.ndim else view.clone(input)
-        if not keepdim and input.ndim:
-            values, places = view.squeeze(values, dim), view.squeeze(places, dim)
-        return position(values, places)
-
-    function = with_out(function)
-    function.__name__ = name
-    function.__doc__ = f"The {name}imum of all elements, along `dim`, or of two tensors."
-    return function
-
-
-def _argument(input, dim, keepdim, extreme, name):
-    """The first place of the extreme (NaN counts as extreme)."""
-    if input.numel() == 0 and dim is None:
-        fail(name, "cannot reduce over no elements", tuple(input.shape), hint="specify dim", kind=IndexError)
-    flat = view.reshape(input.detach(), (-1,)) if dim is None else input.detach()
-    axis = 0 if dim is None else dim
-    if flat.ndim == 0:
-        return create.zeros((), dtype=dtypes.int64)
-    best = extreme(flat, axis, True)
-    hit = (flat == best) | (flat != flat) if flat.dtype.kind == "f" else flat == best
-    size = flat.shape[axis]
-    shape = [1] * flat.ndim
-    shape[axis] = size
-    places = view.reshape(create.arange(size), tuple(shape))
-    found = reduce.amin(REGISTRY["where"].function(hit, places, size), axis, keepdim and dim is not None)
-    return view.reshape(found, (1,) * input.ndim) if dim is None and keepdim else found
-
-
-@with_out
-def argmax(input, dim=None, keepdim=False):
-    """The place of the largest element, of all or along `dim`."""
-    return _argument(input, dim, keepdim, reduce.amax, "argmax")
-
-
-@with_out
-def argmin(input, dim=None, keepdim=False):
-    """The place of the smallest element, of all or along `dim`."""
-    return _argument(input, dim, keepdim, reduce.amin, "argmin")
-
-
 def properties():
     """Read-only attributes."""
     return {
@@ -356,8 +302,7 @@ def plain_methods():
         "zero_": zero_, "uniform_": uniform_, "normal_": normal_, "bernoulli_": bernoulli_,
         "random_": random_,
         "masked_fill": masked_fill, "masked_fill_": masked_fill_, "register_hook": register_hook,
-        "register_post_accumulate_grad_hook": register_post_accumulate_grad_hook, "__format__": format_tensor, "detach_": detach_, "argmax": argmax,
-        "argmin": argmin,
+        "register_post_accumulate_grad_hook": register_post_accumulate_grad_hook, "__format__": format_tensor, "detach_": detach_,
         "backward": autograd.tensor_backward, "nonzero": nonzero, "clone": view.clone,
         "contiguous": view.contiguous,
         "transpose": view.transpose, "t": view.t, "flatten": view.flatten, "view": view.view,
@@ -405,7 +350,6 @@ def attach():
     """Give the record its public surface."""
     from flambeau.tensor import copying, printing
     from flambeau.types.dtype import scalar_dtype
-    from collections import namedtuple
     attach_ops()
     for table in (plain_methods(), casts(), properties()):
         for name, value in table.items():
@@ -414,9 +358,6 @@ def attach():
         _core.attach_attribute(name, function)
     for name, function in INPLACE.items():
         _core.attach_attribute(name, _writing(name, function))
-    for name in ("max", "min"):
-        kind = namedtuple(name, ("values", "indices"))
-        _core.attach_attribute(name, maximum_along(name, kind))
     _core.attach_attribute("__deepcopy__", copying.deep_copy)
     _core.attach_attribute("__reduce_ex__", copying.reduce_tensor)
     _core.set_hook("repr", printing.tensor_text)

@@ -119,3 +119,55 @@ def test_an_unsupported_name_is_two_errors_and_tells_the_nearest(tmp_path):
 def test_a_star_import_brings_the_public_names(tmp_path):
     done = run(tmp_path, "from torch.nn import *\nprint(Linear.__name__, 'mirror' in globals())\n")
     assert done.stdout == "Linear False\n", done.stderr
+
+
+CHILDREN = """
+import multiprocessing, subprocess, sys
+
+def work(queue):
+    import torch
+    queue.put(torch.__name__)
+
+if __name__ == "__main__":
+    code = "import torch, torch.nn as nn, sys; print(torch.__name__, nn.Linear.__name__, 'children' in ''.join(sys.path))"
+    print(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout, end="")
+    context = multiprocessing.get_context("spawn")
+    queue = context.Queue()
+    process = context.Process(target=work, args=(queue,))
+    process.start()
+    print(queue.get())
+    process.join()
+"""
+
+
+def test_processes_that_the_script_starts_have_the_facade_too(tmp_path):
+    done = run(tmp_path, CHILDREN)
+    assert done.stdout == "flambeau.torch Linear False\nflambeau.torch\n", done.stderr
+
+
+def test_a_sitecustomize_of_the_users_own_still_runs_in_them(tmp_path):
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "sitecustomize.py").write_text("import builtins\nbuiltins.mark = 'mine'\n")
+    script = tmp_path / "script.py"
+    script.write_text("import subprocess, sys\nsubprocess.run([sys.executable, '-c', 'import torch; print(mark)'])\n")
+    environment = dict(os.environ, PYTHONPATH=f"{tmp_path / 'own'}{os.pathsep}{Path(flambeau.__file__).parent.parent}")
+    done = launch(str(script), env=environment)
+    assert done.stdout == "mine\n", done.stderr
+
+
+MISTAKE = "import torch\nx = torch.ones(2, 3)\nx @ x\n"
+
+
+def test_own_frames_are_left_out_of_tracebacks(tmp_path):
+    done = run(tmp_path, MISTAKE)
+    assert done.stderr.count("  File ") == 1 and 'script.py", line 3' in done.stderr
+    assert "inner sizes differ" in done.stderr
+    (tmp_path / "script.py").write_text(MISTAKE)
+    debug = launch(str(tmp_path / "script.py"), env=dict(os.environ, FLAMBEAU_DEBUG="1"))
+    assert debug.stderr.count("  File ") > 3
+
+
+def test_own_frames_are_left_out_of_the_errors_before_it(tmp_path):
+    done = run(tmp_path, "import torch\ntry:\n    torch.ones(2, 3) @ torch.ones(2, 3)\n"
+                         "except RuntimeError as error:\n    raise ValueError('no') from error\n")
+    assert done.stderr.count("  File ") == 2 and "ValueError: no" in done.stderr

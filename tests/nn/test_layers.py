@@ -76,7 +76,7 @@ def test_conv_arguments():
                           ({"padding_mode": "odd"}, "padding_mode must be one of")):
         with pytest.raises(ValueError, match=text):
             nn.Conv2d(3, 4, 3, **options)
-    with pytest.raises(RuntimeError, match="rank is wrong"):
+    with pytest.raises(RuntimeError, match="Expected 3D"):
         nn.Conv2d(3, 4, 3)(fl.ones(2, 3))
 
 

@@ -33,6 +33,8 @@ def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reducti
              kind=RuntimeError)
     labels = _labels(targets if batched or targets.dim() != 1 else targets.unsqueeze(0), sizes)
     losses = _alignment_losses(x, labels, lengths, blank)
+    if x.requires_grad:
+        losses = losses + _as_of_scores(x, lengths, losses)
     if zero_infinity:
         losses = ops.where(losses > -_LOWEST / 2, 0.0, losses)
     else:
@@ -82,6 +84,15 @@ def _alignment_losses(x, labels, lengths, blank):
     last = stack(last)                                                  # (batch, states)
     final = tensor([[i in (2 * len(each), 2 * len(each) - 1) and i >= 0 for i in range(states)] for each in labels])
     return -_log_sum([ops.where(final, last, _LOWEST)], 1)
+
+
+def _as_of_scores(x, lengths, losses):
+    """Zeros (batch) whose gradient makes that of the loss the one of the scores before the softmax, which is what
+    PyTorch gives: exp(log_probs) more for each step of each example."""
+    step = ops.iota((x.shape[0], 1, 1), 0)
+    counted = (step < tensor(lengths).reshape(1, -1, 1)) & (losses.detach() < -_LOWEST / 2).reshape(1, -1, 1)
+    chances = ops.where(counted, ops.exp(x), 0.0).sum((0, 2))
+    return chances - chances.detach()
 
 
 def _sum_of(alpha, skips):

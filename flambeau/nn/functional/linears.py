@@ -1,30 +1,17 @@
 """Matrices, convolutions, windows as columns, and padding."""
 
 from flambeau import ops
-from flambeau.base.errors import ShapeError, fail
-from flambeau.ops import convolution, padding
+from flambeau.ops import convolution, padding, products
 
 conv1d, conv2d, conv3d = convolution.conv1d, convolution.conv2d, convolution.conv3d
 conv_transpose1d, conv_transpose2d = convolution.conv_transpose1d, convolution.conv_transpose2d
 conv_transpose3d = convolution.conv_transpose3d
-pad = padding.pad
+bilinear, pad = products.bilinear, padding.pad
 
 
 def linear(input, weight, bias=None):
     """`input @ weight.T + bias`: (..., in), (out, in), (out) -> (..., out)."""
     return ops.linear(input, weight, bias)
-
-
-def bilinear(input1, input2, weight, bias=None):
-    """`input1 @ weight[k] @ input2 + bias[k]`: (..., in1), (..., in2), (out, in1, in2), (out) -> (..., out)."""
-    outputs, first, second = weight.shape
-    if input1.shape[-1] != first or input2.shape[-1] != second or input1.shape[:-1] != input2.shape[:-1]:
-        fail("bilinear", "the inputs do not fit the weight", f"{tuple(input1.shape)}, {tuple(input2.shape)}",
-             f"(..., {first}) and (..., {second})", kind=ShapeError)
-    rows = input1.reshape(-1, first) @ weight.permute(1, 0, 2).reshape(first, outputs * second)
-    rows = rows.reshape(-1, outputs, second) @ input2.reshape(-1, second, 1)
-    out = rows.reshape(*input1.shape[:-1], outputs)
-    return out if bias is None else out + bias
 
 
 def conv_tbc(input, weight, bias, pad=0):

@@ -10,7 +10,7 @@ from flambeau import ops
 from flambeau.base.errors import fail
 
 from .activations import softplus
-from .distances import cosine_of, pairwise_distance
+from .distances import pairwise_distance
 
 
 def reduction_of(size_average, reduce, reduction):
@@ -44,9 +44,11 @@ def _weighted(loss, weight, reduction):
     """The reduction with a weight an element: the mean is over the weights."""
     if weight is None:
         return reduce_loss(loss, reduction)
+    if tuple(weight.shape) != tuple(loss.shape):
+        raise ValueError("Weights and input must have the same size.")
     total = loss * weight
     if reduction == "mean":
-        return total.sum() / weight.expand(loss.shape).sum()
+        return total.sum() / weight.sum()
     return reduce_loss(total, reduction)
 
 
@@ -80,11 +82,17 @@ def smooth_l1_loss(input, target, size_average=None, reduce=None, reduction="mea
 def huber_loss(input, target, reduction="mean", delta=1.0, weight=None):
     """Half the squares of differences below `delta`; above it `delta * (difference - delta / 2)`."""
     _same_shapes("huber_loss", input, target)
+    if not isinstance(delta, (int, float)):
+        raise TypeError(f"delta must be a float or int, got: {type(delta)}")
     if delta <= 0:
         raise RuntimeError("huber_loss does not support non-positive values for delta.")
     size = (input - target).abs()
     loss = ops.where(size <= delta, size * size * 0.5, (size - 0.5 * delta) * delta)
-    return _weighted(loss, weight, reduction)
+    if weight is not None:
+        if tuple(weight.shape) != tuple(loss.shape):
+            raise ValueError("Weights and input must have the same size.")
+        loss = loss * weight
+    return reduce_loss(loss, reduction)
 
 
 # ---------------------------------------------------------------------------------- likelihoods
@@ -120,7 +128,7 @@ def kl_div(input, target, size_average=None, reduce=None, reduction="mean", log_
     if log_target:
         loss = ops.exp(target) * (target - input)
     else:
-        own = ops.where(target > 0, target * ops.log(ops.where(target > 0, target, 1.0)), 0.0)
+        own = ops.where(target == 0, 0.0, target * ops.log(ops.where(target == 0, 1.0, target)))
         loss = own - target * input
     if reduction == "batchmean":
         return loss.sum() / input.shape[0] if input.dim() else loss.sum()
@@ -201,6 +209,9 @@ def linear_cross_entropy(input, linear_weight, target, *, linear_bias=None, weig
     """
     classes, *rest, width = linear_weight.shape
     lead = tuple(input.shape[:-1])
+    if rest and not lead:
+        raise RuntimeError(f"K-dimensional loss defined by linear_weight shape {tuple(linear_weight.shape)} requires "
+                           f"batched input, (N, {width}), got unbatched input with shape {tuple(input.shape)}")
     shape = (*lead, classes, *rest)
     flat = None if linear_bias is None else linear_bias.reshape(-1)
     logits = ops.linear(input, linear_weight.reshape(-1, width), flat).reshape(shape)
@@ -280,8 +291,8 @@ def soft_margin_loss(input, target, size_average=None, reduce=None, reduction="m
 
 def hinge_embedding_loss(input, target, margin=1.0, size_average=None, reduce=None, reduction="mean"):
     """The input for targets 1; how far it is below `margin` for targets -1."""
-    near = ops.where(target == 1, input, 0.0)
-    far = ops.where(target == -1, ops.relu(margin - input), 0.0)
+    near = ops.where(target != -1, input, 0.0)
+    far = ops.where(target != 1, ops.relu(margin - input), 0.0)
     return reduce_loss(near + far, reduction_of(size_average, reduce, reduction))
 
 
@@ -301,10 +312,16 @@ def cosine_embedding_loss(input1, input2, target, margin=0, size_average=None, r
     if input1.dim() != target.dim() + 1 or input2.dim() != target.dim() + 1:
         fail("cosine_embedding_loss", f"{target.dim()}D target tensor expects {target.dim() + 1}D input tensors",
              f"{tuple(input1.shape)}, {tuple(input2.shape)}", kind=RuntimeError)
-    cosine = cosine_of(input1, input2, target.dim(), 1e-12)
+    cosine = _cosine(input1, input2, target.dim())
     near = ops.where(target == 1, 1 - cosine, 0.0)
     far = ops.where(target == -1, ops.relu(cosine - margin), 0.0)
     return reduce_loss(near + far, reduction_of(size_average, reduce, reduction))
+
+
+def _cosine(x1, x2, dim, eps=1e-12):
+    """The cosine along `dim`, with `eps` added to both squares."""
+    squares = ((x1 * x1).sum(dim) + eps) * ((x2 * x2).sum(dim) + eps)
+    return (x1 * x2).sum(dim) / ops.sqrt(squares)
 
 
 def triplet_margin_loss(anchor, positive, negative, margin=1.0, p=2, eps=1e-6, swap=False, size_average=None,

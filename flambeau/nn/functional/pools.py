@@ -6,6 +6,8 @@ from flambeau.base.errors import fail
 from flambeau.ops import pooling
 from flambeau.tensor import arange, rand, tensor
 
+from flambeau.types.dtype import int64
+
 from .sizes import tuple_of
 
 avg_pool1d, avg_pool2d, avg_pool3d = pooling.avg_pool1d, pooling.avg_pool2d, pooling.avg_pool3d
@@ -133,6 +135,7 @@ def _fractional(rank, input, kernel_size, output_size, output_ratio, samples):
             fail(name, "the windows do not fit", f"{count} windows of {k} in {size}", kind=RuntimeError)
     if samples is None:
         samples = rand(x.shape[0], x.shape[1], rank, dtype=x.dtype)
+    samples = samples[:x.shape[0]]
     starts = [[_starts(draw, size, count, k) for size, count, k, draw in
                zip(x.shape[-rank:], counts, kernel, _in_axis_order(channel))]
               for image in samples.tolist() for channel in image]
@@ -158,13 +161,13 @@ def _max_of_windows(x, rank, kernel, counts, starts):
     planes = x.shape[0] * x.shape[1]
     place = None
     for axis in range(rank):
-        own = tensor([each[axis] for each in starts]).reshape(planes, counts[axis], 1) + arange(kernel[axis])
+        own = tensor([each[axis] for each in starts], dtype=int64).reshape(planes, counts[axis], 1) + arange(kernel[axis])
         shape = [planes] + [1] * (2 * rank)
         shape[1 + axis], shape[1 + rank + axis] = counts[axis], kernel[axis]
         own = own.reshape(shape)
         place = own if place is None else place * x.shape[2 + axis] + own
     place = place.reshape(planes, math.prod(counts), math.prod(kernel))
-    picked = x.reshape(planes, -1).gather(1, place.reshape(planes, -1)).reshape(place.shape)
+    picked = x.reshape(planes, math.prod(x.shape[2:])).gather(1, place.reshape(planes, place.shape[1] * place.shape[2])).reshape(place.shape)
     values, chosen = pooling.first_largest(picked, place >= 0, 2)
     shape = (*x.shape[:2], *counts)
     return values.reshape(shape), place.gather(2, chosen).reshape(shape)

@@ -1,0 +1,370 @@
+"""Recurrent networks: a Python loop over the steps, around cells of a few products.
+
+Sequences are (time, batch, width), or (batch, time, width) with `batch_first`; without a batch axis (time, width).
+"""
+
+import math
+import warnings
+
+from flambeau import ops
+from flambeau.nn import functional as F
+from flambeau.nn import init
+from flambeau.nn.module import Module
+from flambeau.nn.parameter import Parameter
+from flambeau.nn.utils.rnn import PackedSequence
+from flambeau.tensor import cat, empty, stack, zeros
+from flambeau.tensor.function import Function
+
+GATES = {"RNN_TANH": 1, "RNN_RELU": 1, "LSTM": 4, "GRU": 3}
+
+
+# ---------------------------------------------------------------------------------- cells
+
+def rnn_step(inputs, hidden, weight, bias, activation):
+    """The next state from the projected input (batch, hidden)."""
+    return activation(inputs + ops.linear(hidden, weight, bias))
+
+
+def lstm_step(inputs, state, weight, bias, projection=None):
+    """The next (hidden, cell) from the projected input (batch, 4 * hidden)."""
+    hidden, cell = state
+    gates = inputs + ops.linear(hidden, weight, bias)
+    size = cell.shape[-1]
+    take, keep, new, give = (gates[..., i * size:(i + 1) * size] for i in range(4))
+    cell = ops.sigmoid(keep) * cell + ops.sigmoid(take) * ops.tanh(new)
+    hidden = ops.sigmoid(give) * ops.tanh(cell)
+    return (hidden if projection is None else ops.linear(hidden, projection)), cell
+
+
+def gru_step(inputs, hidden, weight, bias):
+    """The next state from the projected input (batch, 3 * hidden)."""
+    own = ops.linear(hidden, weight, bias)
+    size = hidden.shape[-1]
+    reset = ops.sigmoid(inputs[..., :size] + own[..., :size])
+    update = ops.sigmoid(inputs[..., size:2 * size] + own[..., size:2 * size])
+    new = ops.tanh(inputs[..., 2 * size:] + reset * own[..., 2 * size:])
+    return new + update * (hidden - new)
+
+
+class RNNCellBase(Module):
+    """What the cells share: two matrices and two biases, uniform on +-1/sqrt(hidden_size)."""
+
+    def __init__(self, input_size, hidden_size, bias, num_chunks, device=None, dtype=None):
+        super().__init__()
+        self.input_size = input_size
+        self.hidden_size = hidden_size
+        self.bias = bias
+        place = {"device": device, "dtype": dtype}
+        rows = num_chunks * hidden_size
+        self.weight_ih = Parameter(empty((rows, input_size), **place))
+        self.weight_hh = Parameter(empty((rows, hidden_size), **place))
+        self.register_parameter("bias_ih", Parameter(empty(rows, **place)) if bias else None)
+        self.register_parameter("bias_hh", Parameter(empty(rows, **place)) if bias else None)
+        self.reset_parameters()
+
+    def reset_parameters(self):
+        """Draw new starting values."""
+        reset_uniform(self)
+
+    def extra_repr(self):
+        text = f"{self.input_size}, {self.hidden_size}" + ("" if self.bias else f", bias={self.bias}")
+        nonlinearity = self.__dict__.get("nonlinearity", "tanh")
+        return text if nonlinearity == "tanh" else f"{text}, nonlinearity={nonlinearity}"
+
+    def _check(self, input, hidden, what="hx"):
+        name = type(self).__name__
+        if input.dim() not in (1, 2):
+            raise ValueError(f"{name}: Expected input to be 1D or 2D, got {input.dim()}D instead")
+        if hidden is not None and hidden.dim() not in (1, 2):
+            raise ValueError(f"{name}: Expected hidden to be 1D or 2D, got {hidden.dim()}D instead")
+        if input.shape[-1] != self.input_size:
+            raise RuntimeError(f"input has inconsistent input_size: got {input.shape[-1]} expected {self.input_size}")
+        if hidden is not None and hidden.shape[-1] != self.hidden_size:
+            raise RuntimeError(f"hidden has inconsistent hidden_size: got {hidden.shape[-1]}, expected "
+                               f"{self.hidden_size}")
+        if hidden is not None and hidden.dim() == 2 and hidden.shape[0] != input.shape[0]:
+            raise RuntimeError(f"Input batch size {input.shape[0]} doesn't match hidden batch size {hidden.shape[0]}")
+
+    def _start(self, input):
+        return zeros((*input.shape[:-1], self.hidden_size), dtype=input.dtype)
+
+    def _projected(self, input):
+        return ops.linear(input, self.weight_ih, self.bias_ih)
+
+
+def reset_uniform(module):
+    """All parameters uniform on +-1/sqrt(hidden_size)."""
+    bound = 1.0 / math.sqrt(module.hidden_size) if module.hidden_size > 0 else 0
+    for parameter in module.parameters():
+        init.uniform_(parameter, -bound, bound)
+
+
+class RNNCell(RNNCellBase):
+    """One step: `tanh(weight_ih @ x + bias_ih + weight_hh @ h + bias_hh)`; nonlinearity 'tanh' or 'relu'."""
+
+    def __init__(self, input_size, hidden_size, bias=True, nonlinearity="tanh", device=None, dtype=None):
+        super().__init__(input_size, hidden_size, bias, 1, device, dtype)
+        self.nonlinearity = nonlinearity
+
+    def forward(self, input, hx=None):
+        self._check(input, hx)
+        if self.nonlinearity not in ("tanh", "relu"):
+            raise RuntimeError(f"Unknown nonlinearity: {self.nonlinearity}")
+        hidden = self._start(input) if hx is None else hx
+        return rnn_step(self._projected(input), hidden, self.weight_hh, self.bias_hh, getattr(ops, self.nonlinearity))
+
+
+class LSTMCell(RNNCellBase):
+    """One step of long short-term memory: (input, (hidden, cell)) -> (hidden, cell)."""
+
+    def __init__(self, input_size, hidden_size, bias=True, device=None, dtype=None):
+        super().__init__(input_size, hidden_size, bias, 4, device, dtype)
+
+    def forward(self, input, hx=None):
+        for state in (None, None) if hx is None else hx:
+            self._check(input, state)
+        state = (self._start(input),) * 2 if hx is None else hx
+        return lstm_step(self._projected(input), state, self.weight_hh, self.bias_hh)
+
+
+class GRUCell(RNNCellBase):
+    """One step of a gated recurrent unit: (input, hidden) -> hidden."""
+
+    def __init__(self, input_size, hidden_size, bias=True, device=None, dtype=None):
+        super().__init__(input_size, hidden_size, bias, 3, device, dtype)
+
+    def forward(self, input, hx=None):
+        self._check(input, hx)
+        hidden = self._start(input) if hx is None else hx
+        return gru_step(self._projected(input), hidden, self.weight_hh, self.bias_hh)
+
+
+# ---------------------------------------------------------------------------------- layers of steps
+
+class _Steps(Function):
+    """The slices along the first axis; their gradients are put together once."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.set_materialize_grads(False)
+        ctx.step = tuple(x.shape[1:])
+        return tuple(x[i] for i in range(x.shape[0]))
+
+    @staticmethod
+    def backward(ctx, *grads):
+        dtype = next(grad.dtype for grad in grads if grad is not None)
+        return stack([zeros(ctx.step, dtype=dtype) if grad is None else grad for grad in grads])
+
+
+def unbound(x):
+    """The steps of (time, ...)."""
+    return _Steps.apply(x) if x.requires_grad else tuple(x[i] for i in range(x.shape[0]))
+
+
+class RNNBase(Module):
+    """Layers of recurrences; `mode` is 'RNN_TANH', 'RNN_RELU', 'LSTM' or 'GRU'.
+
+    Args:
+        num_layers: recurrences stacked on each other. bidirectional: each also backwards, side by side.
+        dropout: probability of a zero between the layers in training. proj_size: width of projected outputs (LSTM).
+    """
+
+    def __init__(self, mode, input_size, hidden_size, num_layers=1, bias=True, batch_first=False, dropout=0.0,
+                 bidirectional=False, proj_size=0, device=None, dtype=None):
+        super().__init__()
+        self.mode = mode
+        self.input_size = input_size
+        self.hidden_size = hidden_size
+        self.num_layers = num_layers
+        self.bias = bias
+        self.batch_first = batch_first
+        self.dropout = float(dropout)
+        self.bidirectional = bidirectional
+        self.proj_size = proj_size
+        self._check_options(dropout)
+        self._make_parameters({"device": device, "dtype": dtype})
+        self.reset_parameters()
+
+    def _check_options(self, dropout):
+        if not isinstance(self.bias, bool):
+            raise TypeError(f"bias should be of type bool, got: {type(self.bias).__name__}")
+        if isinstance(dropout, bool) or not 0 <= dropout <= 1:
+            raise ValueError("dropout should be a number in range [0, 1] representing the probability of an element "
+                             "being zeroed")
+        if dropout > 0 and self.num_layers == 1:
+            warnings.warn("dropout option adds dropout after all but last recurrent layer, so non-zero dropout expects "
+                          f"num_layers greater than 1, but got dropout={dropout} and num_layers={self.num_layers}",
+                          stacklevel=4)
+        if not isinstance(self.hidden_size, int):
+            raise TypeError(f"hidden_size should be of type int, got: {type(self.hidden_size).__name__}")
+        if self.hidden_size <= 0:
+            raise ValueError("hidden_size must be greater than zero")
+        if self.num_layers <= 0:
+            raise ValueError("num_layers must be greater than zero")
+        if self.proj_size < 0 or self.proj_size and self.proj_size >= self.hidden_size:
+            raise ValueError("proj_size has to be a positive integer, smaller than hidden_size, or zero")
+        if self.mode not in GATES:
+            raise ValueError("Unrecognized RNN mode: " + self.mode)
+
+    def _make_parameters(self, place):
+        rows = GATES[self.mode] * self.hidden_size
+        output = self.proj_size or self.hidden_size
+        self._all_weights = []
+        for layer in range(self.num_layers):
+            width = self.input_size if layer == 0 else output * (2 if self.bidirectional else 1)
+            for suffix in ("", "_reverse")[:2 if self.bidirectional else 1]:
+                shapes = {"weight_ih": (rows, width), "weight_hh": (rows, output)}
+                if self.bias:
+                    shapes |= {"bias_ih": (rows,), "bias_hh": (rows,)}
+                if self.proj_size:
+                    shapes["weight_hr"] = (self.proj_size, self.hidden_size)
+                names = [f"{name}_l{layer}{suffix}" for name in shapes]
+                for name, shape in zip(names, shapes.values()):
+                    setattr(self, name, Parameter(empty(shape, **place)))
+                self._all_weights.append(names)
+
+    @property
+    def all_weights(self):
+        """The parameters of each layer and direction."""
+        return [[getattr(self, name) for name in names] for names in self._all_weights]
+
+    def flatten_parameters(self):
+        """Does nothing: the parameters stay where they are."""
+
+    def reset_parameters(self):
+        """Draw new starting values, uniform on +-1/sqrt(hidden_size)."""
+        reset_uniform(self)
+
+    def extra_repr(self):
+        parts = [f"{self.input_size}, {self.hidden_size}"]
+        for name, default in (("proj_size", 0), ("num_layers", 1), ("bias", True), ("batch_first", False),
+                              ("dropout", 0.0), ("bidirectional", False)):
+            if getattr(self, name) != default:
+                parts.append(f"{name}={getattr(self, name)}")
+        return ", ".join(parts)
+
+    # ------------------------------------------------------------------------------ running
+    def forward(self, input, hx=None):
+        """(outputs (time, batch, directions * hidden), last state (layers * directions, batch, hidden)).
+
+        A `PackedSequence` gives packed outputs.
+        """
+        if isinstance(input, PackedSequence):
+            return self._forward_packed(input, hx)
+        if input.dim() not in (2, 3):
+            raise ValueError(f"{type(self).__name__}: Expected input to be 2D or 3D, got {input.dim()}D instead")
+        if input.shape[-1] != self.input_size:
+            raise RuntimeError("input.size(-1) must be equal to input_size. Expected "
+                               f"{self.input_size}, got {input.shape[-1]}")
+        batched = input.dim() == 3
+        if not batched:
+            input, hx = input.unsqueeze(1), self._map(hx, lambda state: state.unsqueeze(1))
+        elif self.batch_first:
+            input = input.transpose(0, 1)
+        states = self._states(input.shape[1], input.dtype, hx)
+        steps, last = self._layers(list(unbound(input)), states)
+        output = stack(steps)
+        if not batched:
+            return output.squeeze(1), self._map(last, lambda state: state.squeeze(1))
+        return (output.transpose(0, 1) if self.batch_first else output), last
+
+    def _map(self, state, function):
+        if state is None:
+            return None
+        return tuple(map(function, state)) if isinstance(state, (tuple, list)) else function(state)
+
+    def _forward_packed(self, packed, hx):
+        data, sizes, order, back = packed
+        counts = sizes.tolist()
+        if order is not None:
+            hx = self._map(hx, lambda state: state.index_select(1, order))
+        starts = [sum(counts[:i]) for i in range(len(counts))]
+        steps = [data[start:start + count] for start, count in zip(starts, counts)]
+        steps, last = self._layers(steps, self._states(counts[0], data.dtype, hx))
+        if back is not None:
+            last = self._map(last, lambda state: state.index_select(1, back))
+        return PackedSequence(cat(steps), sizes, order, back), last
+
+    def _states(self, batch, dtype, hx):
+        """The first state of each layer and direction."""
+        count = self.num_layers * (2 if self.bidirectional else 1)
+        output = self.proj_size or self.hidden_size
+        widths = (output, self.hidden_size) if self.mode == "LSTM" else (output,)
+        if hx is None:
+            hx = tuple(zeros((count, batch, width), dtype=dtype) for width in widths)
+        elif self.mode != "LSTM":
+            hx = (hx,)
+        for state, width in zip(hx, widths):
+            wanted = (count, batch, width)
+            if tuple(state.shape) != wanted:
+                raise RuntimeError(f"Expected hidden size {wanted}, got {list(state.shape)}")
+        return [tuple(state[i] for state in hx) for i in range(count)]
+
+    def _layers(self, steps, states):
+        """(the outputs of each step, the last states); `steps` are (batch, width), where the batch may shrink."""
+        directions = 2 if self.bidirectional else 1
+        finals = []
+        for layer in range(self.num_layers):
+            outputs = []
+            for direction in range(directions):
+                number = layer * directions + direction
+                output, final = self._run(steps, states[number], self._all_weights[number], direction == 1)
+                outputs.append(output)
+                finals.append(final)
+            steps = outputs[0] if directions == 1 else [cat(both, 1) for both in zip(*outputs)]
+            if self.dropout and self.training and layer + 1 < self.num_layers:
+                steps = [F.dropout(step, self.dropout) for step in steps]
+        last = tuple(stack(parts) for parts in zip(*finals))
+        return steps, last if self.mode == "LSTM" else last[0]
+
+    def _run(self, steps, state, names, backwards):
+        """One layer in one direction: (the outputs of each step, the last state)."""
+        weights = {name.partition("_l")[0]: getattr(self, name) for name in names}
+        outputs = []
+        for step in reversed(steps) if backwards else steps:
+            count = step.shape[0]
+            ended = count < state[0].shape[0]                   # packed: some sequences are not in this step
+            now = tuple(part[:count] for part in state) if ended else state
+            now = self._advance(ops.linear(step, weights["weight_ih"], weights.get("bias_ih")), now, weights)
+            outputs.append(now[0])
+            state = tuple(cat((new, old[count:])) for new, old in zip(now, state)) if ended else now
+        return (outputs[::-1] if backwards else outputs), state
+
+    def _advance(self, projected, state, weights):
+        """The next state of one step."""
+        shared = weights["weight_hh"], weights.get("bias_hh")
+        if self.mode == "LSTM":
+            return lstm_step(projected, state, *shared, weights.get("weight_hr"))
+        if self.mode == "GRU":
+            return (gru_step(projected, state[0], *shared),)
+        return (rnn_step(projected, state[0], *shared, ops.tanh if self.mode == "RNN_TANH" else ops.relu),)
+
+
+class RNN(RNNBase):
+    """Layers of simple recurrences, `nonlinearity` 'tanh' or 'relu'; see `RNNBase` for the other options."""
+
+    def __init__(self, input_size, hidden_size, num_layers=1, nonlinearity="tanh", bias=True, batch_first=False,
+                 dropout=0.0, bidirectional=False, device=None, dtype=None):
+        if nonlinearity not in ("tanh", "relu"):
+            raise ValueError(f"Unknown nonlinearity '{nonlinearity}'. Select from 'tanh' or 'relu'.")
+        super().__init__(f"RNN_{nonlinearity.upper()}", input_size, hidden_size, num_layers, bias, batch_first, dropout,
+                         bidirectional, 0, device, dtype)
+        self.nonlinearity = nonlinearity
+
+
+class LSTM(RNNBase):
+    """Layers of long short-term memory: (outputs, (hidden, cell)); see `RNNBase` for the options."""
+
+    def __init__(self, input_size, hidden_size, num_layers=1, bias=True, batch_first=False, dropout=0.0,
+                 bidirectional=False, proj_size=0, device=None, dtype=None):
+        super().__init__("LSTM", input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional,
+                         proj_size, device, dtype)
+
+
+class GRU(RNNBase):
+    """Layers of gated recurrent units: (outputs, hidden); see `RNNBase` for the options."""
+
+    def __init__(self, input_size, hidden_size, num_layers=1, bias=True, batch_first=False, dropout=0.0,
+                 bidirectional=False, device=None, dtype=None):
+        super().__init__("GRU", input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, 0,
+                         device, dtype)

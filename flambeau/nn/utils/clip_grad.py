@@ -1,0 +1,69 @@
+"""Gradients made smaller: by their common norm, or element by element. In place, outside the tape."""
+
+import warnings
+
+from flambeau import ops
+from flambeau.tensor import Tensor, no_grad, stack, tensor
+
+
+def _listed(tensors):
+    return [tensors] if isinstance(tensors, Tensor) else list(tensors)
+
+
+def _gradients(parameters):
+    return [parameter.grad for parameter in _listed(parameters) if parameter.grad is not None]
+
+
+def get_total_norm(tensors, norm_type=2.0, error_if_nonfinite=False, foreach=None):
+    """The p-norm of all elements of all tensors together.
+
+    Raises:
+        RuntimeError: if `error_if_nonfinite` and the norm is NaN or infinite.
+    """
+    tensors = _listed(tensors)
+    if not tensors:
+        return tensor(0.0)
+    with no_grad():
+        norms = [ops.norm(each.detach().reshape(-1), float(norm_type)) for each in tensors]
+        total = ops.norm(stack([each.to(norms[0].dtype) for each in norms]), float(norm_type))
+    if error_if_nonfinite and not abs(total.item()) < float("inf"):
+        raise RuntimeError(f"The total norm of order {norm_type} for gradients from `parameters` is non-finite, so it "
+                           "cannot be clipped. To disable this error and scale the gradients by the non-finite norm "
+                           "anyway, set `error_if_nonfinite=False`")
+    return total
+
+
+def clip_grads_with_norm_(parameters, max_norm, total_norm, foreach=None):
+    """Multiply all gradients by `max_norm / total_norm` where that is below 1."""
+    with no_grad():
+        factor = ops.minimum(float(max_norm) / (total_norm + 1e-6), 1.0)
+        for gradient in _gradients(parameters):
+            gradient.detach().mul_(factor.to(gradient.dtype))
+
+
+def clip_grad_norm_(parameters, max_norm, norm_type=2.0, error_if_nonfinite=False, foreach=None):
+    """Scale the gradients so that their common norm is at most `max_norm`; returns the norm before.
+
+    Args:
+        parameters: a tensor or several. norm_type: p of the norm, also inf.
+    """
+    parameters = _listed(parameters)
+    if not parameters:
+        warnings.warn("`parameters` is an empty generator, no gradient clipping will occur.", stacklevel=2)
+    total = get_total_norm(_gradients(parameters), norm_type, error_if_nonfinite, foreach)
+    clip_grads_with_norm_(parameters, max_norm, total, foreach)
+    return total
+
+
+def clip_grad_norm(parameters, max_norm, norm_type=2.0, error_if_nonfinite=False, foreach=None):
+    """An older name of `clip_grad_norm_`."""
+    warnings.warn("`clip_grad_norm` is now deprecated in favor of `clip_grad_norm_`.", FutureWarning, stacklevel=2)
+    return clip_grad_norm_(parameters, max_norm, norm_type, error_if_nonfinite, foreach)
+
+
+def clip_grad_value_(parameters, clip_value, foreach=None):
+    """Limit each element of the gradients to [-clip_value, clip_value]."""
+    clip_value = float(clip_value)
+    with no_grad():
+        for gradient in _gradients(parameters):
+            gradient.detach().clamp_(-clip_value, clip_value)
