@@ -3,11 +3,14 @@
 from flambeau.data.collate import collate, default_collate, default_collate_fn_map, default_convert
 from flambeau.data.dataloader import DataLoader
 from flambeau.data.dataset import (
-    ChainDataset, ConcatDataset, Dataset, IterableDataset, Subset, TensorDataset, random_split)
-from flambeau.data.sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler, SubsetRandomSampler
+    ChainDataset, ConcatDataset, Dataset, IterableDataset, StackDataset, Subset, TensorDataset, random_split)
+from flambeau.data.sampler import (
+    BatchSampler, DistributedSampler, RandomSampler, Sampler, SequentialSampler, SubsetRandomSampler,
+    WeightedRandomSampler)
 from flambeau.data.workers import get_worker_info
 
-__all__ = ["BatchSampler", "ChainDataset", "ConcatDataset", "DataLoader", "Dataset", "IterableDataset",
-           "RandomSampler", "Sampler", "SequentialSampler", "Subset", "SubsetRandomSampler", "TensorDataset",
+__all__ = ["BatchSampler", "ChainDataset", "ConcatDataset", "DataLoader", "Dataset",
+           "DistributedSampler", "IterableDataset", "RandomSampler", "Sampler", "SequentialSampler", "StackDataset",
+           "Subset", "SubsetRandomSampler", "TensorDataset", "WeightedRandomSampler",
            "collate", "default_collate", "default_collate_fn_map", "default_convert", "get_worker_info",
            "random_split"]

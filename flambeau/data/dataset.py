@@ -58,6 +58,39 @@ class TensorDataset(Dataset):
         return self.tensors[0].shape[0]
 
 
+class StackDataset(Dataset):
+    """Datasets of one length side by side: sample i is the tuple of their samples i, or a dict if they are named.
+
+    >>> StackDataset(images=["a", "b"], labels=[0, 1])[1]
+    {'images': 'b', 'labels': 1}
+    """
+
+    def __init__(self, *args, **kwargs):
+        if bool(args) == bool(kwargs):
+            fail("StackDataset", "datasets are given in order or by name, not both" if args else "at least one dataset is "
+                 "needed", kind=ValueError)
+        self.datasets = kwargs or args
+        sizes = [len(dataset) for dataset in self._each()]
+        if len(set(sizes)) > 1:
+            fail("StackDataset", "Size mismatch between datasets", sizes, "one size for all", kind=ValueError)
+
+    def _each(self):
+        return self.datasets.values() if isinstance(self.datasets, dict) else self.datasets
+
+    def _together(self, samples):
+        return dict(zip(self.datasets, samples)) if isinstance(self.datasets, dict) else tuple(samples)
+
+    def __getitem__(self, index):
+        return self._together([dataset[index] for dataset in self._each()])
+
+    def __getitems__(self, indices):
+        columns = [samples_at(dataset, indices) for dataset in self._each()]
+        return [self._together(samples) for samples in zip(*columns)]
+
+    def __len__(self):
+        return len(next(iter(self._each())))
+
+
 class ConcatDataset(Dataset):
     """Datasets one after the other."""
 

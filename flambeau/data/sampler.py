@@ -84,6 +84,75 @@ class SubsetRandomSampler(Sampler):
         return len(self.indices)
 
 
+class WeightedRandomSampler(Sampler):
+    """`num_samples` indices, each drawn with its weight; the weights need not sum to one."""
+
+    def __init__(self, weights, num_samples, replacement=True, generator=None):
+        if not isinstance(num_samples, int) or isinstance(num_samples, bool) or num_samples <= 0:
+            fail(
+    "WeightedRandomSampler",
+    "num_samples should be a positive integer value",
+    repr(num_samples),
+     kind=ValueError)
+        if not isinstance(replacement, bool):
+            fail(
+    "WeightedRandomSampler",
+    "replacement should be a boolean value",
+    repr(replacement),
+     kind=ValueError)
+        self.weights = tensors.weights(weights)
+        if self.weights.ndim != 1:
+            fail(
+    "WeightedRandomSampler",
+    "weights should be a 1d sequence",
+    tuple(
+        self.weights.shape),
+         kind=ValueError)
+        self.num_samples, self.replacement, self.generator = num_samples, replacement, generator
+
+    def __iter__(self):
+        yield from tensors.weighted_draws(self.weights, self.num_samples, self.replacement, self.generator)
+
+    def __len__(self):
+        return self.num_samples
+
+
+class DistributedSampler(Sampler):
+    """The share of one of several processes in the indices of a dataset; every share has the same length.
+
+    dataset: what is sampled. num_replicas, rank: number of processes, and which of them this is.
+    shuffle: another order for each epoch, the same in all processes (see `set_epoch`). seed: of that order.
+    drop_last: leave out the rest that cannot be shared evenly; otherwise some indices come twice.
+    """
+
+    def __init__(self, dataset, num_replicas=None, rank=None, shuffle=True, seed=0, drop_last=False):
+        if num_replicas is None or rank is None:
+            fail("DistributedSampler", "there is no group of processes", hint="pass num_replicas and rank")
+        if not 0 <= rank < num_replicas:
+            fail("DistributedSampler", "Invalid rank", rank, f"0 to {num_replicas - 1}", kind=ValueError)
+        self.dataset, self.num_replicas, self.rank, self.epoch = dataset, num_replicas, rank, 0
+        self.shuffle, self.seed, self.drop_last = shuffle, seed, drop_last
+        size = len(dataset)
+        self.num_samples = size // num_replicas if drop_last else -(-size // num_replicas)
+        self.total_size = self.num_samples * num_replicas
+
+    def __iter__(self):
+        size = len(self.dataset)
+        indices = list(range(size))
+        if self.shuffle:
+            indices = tensors.permutation(size, tensors.seeded_generator(self.seed + self.epoch))
+        while indices and len(indices) < self.total_size:
+            indices += indices[:self.total_size - len(indices)]
+        return iter(indices[self.rank:self.total_size:self.num_replicas])
+
+    def __len__(self):
+        return self.num_samples
+
+    def set_epoch(self, epoch):
+        """Choose the order of the next iteration; give each epoch its own."""
+        self.epoch = epoch
+
+
 class BatchSampler(Sampler):
     """Lists of `batch_size` indices of another sampler; `drop_last` leaves out a last list that is shorter.
 

@@ -55,3 +55,16 @@ def seeded_generator(seed):
     generator = Generator()
     generator.manual_seed(seed)
     return generator
+
+
+def weights(values):
+    """Weights as a float64 tensor."""
+    from flambeau.tensor import as_tensor
+    from flambeau.types.dtype import float64
+    return as_tensor(values, dtype=float64)
+
+
+def weighted_draws(weights, count, replacement, generator):
+    """`count` indices of `weights`, drawn with them, as a list."""
+    from flambeau.tensor.draws import multinomial
+    return multinomial(weights, count, replacement, generator=generator).tolist()

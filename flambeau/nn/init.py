@@ -183,7 +183,7 @@ def dirac_(tensor, groups=1):
 
 def orthogonal_(tensor, gain=1, generator=None):
     """Fill with a (semi-)orthogonal matrix times `gain`; further axes count as columns."""
-    from flambeau import ops
+    from flambeau.ops.linalg_functions import qr_decomposition
     if tensor.dim() < 2:
         raise ValueError("Only tensors with 2 or more dimensions are supported")
     if tensor.numel() == 0:
@@ -191,8 +191,8 @@ def orthogonal_(tensor, gain=1, generator=None):
     rows, columns = tensor.shape[0], tensor.numel() // tensor.shape[0]
     with no_grad():
         draws = empty_like(tensor).reshape(rows, columns).normal_(0, 1, generator=generator)
-        q, r = ops.linalg.linalg_qr(draws.t() if rows < columns else draws)
-        q = q * ops.sign(r.diagonal())
+        q, r = qr_decomposition(draws.t() if rows < columns else draws)
+        q = q * r.diagonal().sign()
         tensor.reshape(rows, columns).copy_((q.t() if rows < columns else q) * gain)
     return tensor
 

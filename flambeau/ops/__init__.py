@@ -1,7 +1,7 @@
 """Operators: each is declared once, as a class of a kind. `ops.REGISTRY` holds them by name."""
 
 from flambeau.ops import (activation, compare, convolution, create, arithmetic, einstein_sum, linalg, linalg_functions, norms, products, triangles, special, special_bessel, special_host,
-                          special_polynomials, elementwise, image, index, join, loss, mathematics, matmul, normalize, optimize,
+                          special_polynomials, windows, fourier, elementwise, image, index, join, loss, mathematics, matmul, normalize, optimize,
                           optimize_more, padding, pooling, random, running,
                           reduce, rounding, view, window,
                           scan,
@@ -18,7 +18,7 @@ from flambeau.ops.convolution import conv2d
 from flambeau.ops.pooling import max_pool2d
 
 _MODULES = (arithmetic, einstein_sum, linalg, linalg_functions, norms, products, triangles,
-            special, special_bessel, special_host, special_polynomials,
+            special, special_bessel, special_host, special_polynomials, windows, fourier,
             padding, pooling, convolution, image, elementwise, mathematics, compare, activation, reduce, view, matmul, index, window, create, random, normalize,
             join, loss, rounding, optimize,
             scan,

@@ -30,7 +30,7 @@ class ExtremeAlong(Template):
     tolerance = ulps(0)
     empty_error = True
     cases = ({"dim": -1}, {"dim": 0, "keepdim": True})
-    said = property(lambda self: self.name.strip("_").removesuffix("_along"))       # the public name
+    said = property(lambda self: self.name.removesuffix("_along"))       # the public name
 
     def prepare(self, values):
         x = values["input"]
@@ -75,7 +75,7 @@ def _reference(which):
 class MaxAlong(ExtremeAlong):
     """(values, indices) of the largest element along `dim`."""
 
-    name = "_max_along"
+    internal = True
     lower = _lower("gt", lowest)
     reference = _reference("argmax")
 
@@ -84,7 +84,7 @@ class MaxAlong(ExtremeAlong):
 class MinAlong(ExtremeAlong):
     """(values, indices) of the smallest element along `dim`."""
 
-    name = "_min_along"
+    internal = True
     lower = _lower("lt", highest)
     reference = _reference("argmin")
 
@@ -101,14 +101,14 @@ def max(input, dim=None, keepdim=False, *, other=None):
     >>> max(tensor([[1, 5], [7, 3]]), 1).indices
     tensor([1, 0])
     """
-    return _extreme(input, dim, keepdim, other, amax, maximum, _max_along, Max)         # noqa: F821
+    return _extreme(input, dim, keepdim, other, amax, maximum, max_along, Max)         # noqa: F821
 
 
 @public()
 @with_out
 def min(input, dim=None, keepdim=False, *, other=None):
     """The smallest of all elements; (values, indices) along `dim`; or the smaller elements of two tensors."""
-    return _extreme(input, dim, keepdim, other, amin, minimum, _min_along, Min)         # noqa: F821
+    return _extreme(input, dim, keepdim, other, amin, minimum, min_along, Min)         # noqa: F821
 
 
 def _extreme(input, dim, keepdim, other, of_all, of_two, along, result):
@@ -125,14 +125,14 @@ def argmax(input, dim=None, keepdim=False):
     >>> argmax(tensor([[1, 5], [7, 3]]))
     tensor(2)
     """
-    return _place("argmax", input, dim, keepdim, _max_along)        # noqa: F821
+    return _place("argmax", input, dim, keepdim, max_along)        # noqa: F821
 
 
 @public()
 @with_out
 def argmin(input, dim=None, keepdim=False):
     """The place of the smallest element, the first of equal ones: see `argmax`."""
-    return _place("argmin", input, dim, keepdim, _min_along)        # noqa: F821
+    return _place("argmin", input, dim, keepdim, min_along)        # noqa: F821
 
 
 def _place(name, input, dim, keepdim, along):

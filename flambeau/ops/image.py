@@ -200,8 +200,8 @@ def bordered(place, size, padding_mode, align_corners):
 
 
 def nearest_tap(place):
-    """[(place of the nearest element, no weight)]; the grid's gradient is zero."""
-    return [(round(place.detach()) + (place - place.detach()), None)]
+    """[(place of the nearest element, its weight 1)]; the grid's gradient is zero."""
+    return [(round(place.detach()), place * 0.0 + 1.0 if place.requires_grad else None)]
 
 
 def linear_taps(place):
@@ -222,7 +222,7 @@ def read_corner(flat, corner, sizes):
     index, inside, weight = None, None, None
     for (place, share), size in zip(corner, sizes):
         valid = (place >= 0) & (place <= size - 1)
-        number = cast(where(valid, place.detach(), 0.0), int64)
+        number = cast(where(valid, place, 0.0), int64)
         index = number if index is None else index * size + number
         inside = valid if inside is None else inside & valid
         if share is not None:

@@ -138,10 +138,20 @@ def plan_of(operation, values):
     return plan, operands
 
 
+def remember_view(operation, args, kwargs, values, result):
+    """Let the native path find the window that a view op made (where it made one: a copy is none)."""
+    if not args or type(args[0]) is not Tensor and type(args[0]).__name__ != "Parameter":
+        return
+    if operation.native.view_rule is None:
+        operation.native.view_rule = python_rule(operation, 1)
+    _, attrs = operation.split(values)
+    _core.remember_view(operation.native, (*args, *kwargs.values()), tuple(kwargs) or None, args[0], result, attrs)
+
+
 _LAST = {}          # op -> the plan its last call ran, until `remember` takes it
 
 
-def remember(operation, args, kwargs, values):
+def remember(operation, args, kwargs, values, result=None):
     """Let the native path find the plan of a call like this one next time."""
     plan = _LAST.pop(operation, None)
     given = (*args, *kwargs.values())
@@ -253,11 +263,17 @@ def apply(operation, operands, attrs):
 
 
 # ------------------------------------------------------------------------------ derivatives
-def record_python(operation, operands, out, attrs):
-    """Record a call whose derivative runs op by op and needs only sizes of the operands."""
+def python_rule(operation, count):
+    """The BackwardRule of an op whose derivative runs op by op and needs only sizes of its `count` operands."""
     rule = operation.__dict__.get("python_rule")
     if rule is None:
-        rule = operation.__dict__["python_rule"] = _core.BackwardRule(0, (1 << len(operands)) - 1, False, [], [], None)
+        rule = operation.__dict__["python_rule"] = _core.BackwardRule(0, (1 << count) - 1, False, [], [], None)
+    return rule
+
+
+def record_python(operation, operands, out, attrs):
+    """Record a call whose derivative runs op by op and needs only sizes of the operands."""
+    rule = python_rule(operation, len(operands))
     _core.record(operation.native, rule, operands, (out,), attrs, False)
 
 

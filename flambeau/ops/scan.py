@@ -75,14 +75,14 @@ class Cumsum(Fold):
         return numpy.cumsum(input, axis=dim)
 
     def derivative(grad, *, dim):
-        return _suffix_sum(grad, dim)            # noqa: F821
+        return suffix_sum(grad, dim)            # noqa: F821
 
 
 @op
 class SuffixSum(Fold):
     """The sum of the elements from each one on along `dim`."""
 
-    name = "_suffix_sum"
+    internal = True
     lower = _lower_fold("add", reverse=True)
 
     def reference(input, dim, dtype=None):
@@ -103,7 +103,7 @@ class Cumprod(Fold):
 
     def derivative(grad, out, x, *, dim):
         x = cast(x, out.dtype)
-        return _recurrence(grad, x, dim, True, True) * _delay(out, dim, False, 1)     # noqa: F821
+        return recurrence(grad, x, dim, True, True) * delay(out, dim, False, 1)     # noqa: F821
 
 
 @op
@@ -121,11 +121,11 @@ class Logcumsumexp(Scan):
 
     def derivative(grad, out, x, *, dim):
         wide = widen(x)
-        total = out if wide is x else logcumsumexp(wide, dim)       # noqa: F821 - half rounds differences away
-        following = _delay(total, dim, True, math.inf)       # noqa: F821
+        total = out if wide is x else logcumsumexp(wide, dim)   # noqa: F821 - half has lost the differences
+        following = delay(total, dim, True, math.inf)       # noqa: F821
         ratio = where(total == -math.inf, 0.0, exp(total - following))
         share = where(total == -math.inf, 0.0, exp(wide - total))
-        return _recurrence(widen(grad), ratio, dim, True, False) * share             # noqa: F821
+        return recurrence(widen(grad), ratio, dim, True, False) * share             # noqa: F821
 
 
 # ------------------------------------------------------------------------------ running extremes
@@ -194,7 +194,7 @@ class Recurrence(Scan):
     The factor is that of the element itself or, with `late`, of the element whose result it multiplies.
     """
 
-    name = "_recurrence"
+    internal = True
     signature = "input, factor, dim, reverse=False, late=False"
     operands = ("input", "factor")
     dtypes = FLOATING
@@ -218,17 +218,17 @@ class Recurrence(Scan):
         return out
 
     def derivative(grad, out, x, factor, *, dim, reverse, late):
-        slope = _recurrence(grad, factor, dim, not reverse, not late)            # noqa: F821
+        slope = recurrence(grad, factor, dim, not reverse, not late)            # noqa: F821
         if late:
-            return slope, _delay(slope, dim, not reverse, 0) * out               # noqa: F821
-        return slope, slope * _delay(out, dim, reverse, 0)                       # noqa: F821
+            return slope, delay(slope, dim, not reverse, 0) * out               # noqa: F821
+        return slope, slope * delay(out, dim, reverse, 0)                       # noqa: F821
 
 
 @op
 class Delay(Scan):
     """The element before each one along `dim`, from the end with `reverse`; the first becomes `start`."""
 
-    name = "_delay"
+    internal = True
     signature = "input, dim, reverse, start"
     tolerance = ulps(0)
     cases = ({"dim": 0, "reverse": False, "start": 0}, {"dim": -1, "reverse": True, "start": 1})
@@ -249,7 +249,7 @@ class Delay(Scan):
         return out
 
     def derivative(grad, *, dim, reverse):
-        return _delay(grad, dim, not reverse, 0)     # noqa: F821
+        return delay(grad, dim, not reverse, 0)     # noqa: F821
 
 
 for _name in ("cumsum", "cumprod"):

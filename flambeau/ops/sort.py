@@ -258,7 +258,7 @@ def most_frequent(lines):
 class SortedPlaces(Opaque):
     """Where each value goes in the sorted lines of `sequence`: in front of equal elements or behind them."""
 
-    name = "_sorted_places"
+    internal = True
     signature = "sequence, values, right=False, out_int32=False"
     operands = ("sequence", "values")
     dtypes = EVERY
@@ -313,7 +313,7 @@ def searchsorted(sorted_sequence, input, *, out_int32=False, right=False, side=N
         fail("searchsorted", "sequence and values must have the same dtype", values.dtype,
              sorted_sequence.dtype)
     behind = bool(right or side == "right")
-    return _sorted_places(sorted_sequence.detach(), values.detach(), behind, bool(out_int32))   # noqa: F821
+    return sorted_places(sorted_sequence.detach(), values.detach(), behind, bool(out_int32))   # noqa: F821
 
 
 def _as_values(value, sequence):

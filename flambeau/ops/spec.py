@@ -221,7 +221,7 @@ def bind(operation, args, kwargs):
         return write_out(operation, out, result)
     if operation.native.arity == 0 and operation.remembered:
         from flambeau.ops import plans
-        plans.remember(operation, args, kwargs, values)
+        (plans.remember_view if operation.kind == "view" else plans.remember)(operation, args, kwargs, values, result)
     return result
 
 

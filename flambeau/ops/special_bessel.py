@@ -10,7 +10,7 @@ import math
 
 from flambeau.base.lazy import LazyModule
 from flambeau.ops.elementwise import sign, where
-from flambeau.ops.spec import INPLACE, op, public
+from flambeau.ops.spec import INPLACE, op
 from flambeau.ops.special_host import OnHost
 
 numpy = LazyModule("numpy")
@@ -222,20 +222,6 @@ class I1e(Modified):
 
     def derivative(grad, out, x):
         return grad * where(x == 0, 0.5, _special_i0e(x) - out * (sign(x) + 1 / x))         # noqa: F821
-
-
-@public(method=False)
-def kaiser_window(window_length, periodic=True, beta=12.0, *, dtype=None, layout=None, device=None,
-                  requires_grad=False):
-    """i0(beta sqrt(1 - t^2)) / i0(beta) at window_length points t from -1 to 1."""
-    from flambeau.ops.host import tensor_of
-    from flambeau.types.dtype import get_default_dtype
-    count = window_length + bool(periodic)
-    t = 2 * numpy.arange(count) / max(1, count - 1) - 1 if count > 1 else numpy.zeros(count)
-    inner, whole = beta * numpy.sqrt(numpy.maximum(0, 1 - t * t)), numpy.asarray(float(beta))
-    values = bessel_i(0, inner, False) / bessel_i(0, whole, False)
-    out = tensor_of(values[:window_length], dtype or get_default_dtype())
-    return out.requires_grad_(True) if requires_grad else out
 
 
 INPLACE["i0_"] = i0         # noqa: F821

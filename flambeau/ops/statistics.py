@@ -296,7 +296,7 @@ def _ranks(lines, q, ignore_nan):
     if ignore_nan:
         count = sum(logical_not(missing), -1, True)
         return q * where(count > 0, count - 1, 0)
-    return where(expand(some(missing, -1, True), shape), float(last), expand(q * last, shape))
+    return where(expand(some(missing, -1, True), shape), last, expand(q * last, shape))
 
 
 def _interpolated(lines, ranks, interpolation):

@@ -254,38 +254,60 @@ def narrow(input, dim, start, length):
     return slice_(input, (*whole, ("slice", start, start + length, 1)))
 
 
-def view(input, *shape):
+@op
+class View_(Window):
     """The same memory in another shape; RuntimeError where that would need a copy."""
-    if len(shape) == 1 and not isinstance(shape[0], int):
-        shape = tuple(shape[0])
-    shape = infer_reshape(tuple(input.shape), tuple(shape), op="view", unify=_unify())
-    if getattr(type(input), "is_traced", False):
-        return reshape(input, shape)
-    strides = contiguous_strides(shape) if input.is_contiguous() else view_strides(tuple(input.shape),
-                                                                                   input.stride(), shape)
-    if strides is None:
-        fail("view", "no view of these strides has that shape", (tuple(input.shape), input.stride()), shape,
-             hint="use reshape(), which copies where it must", kind=ShapeError)
-    out = _core.view_of(input, shape, strides, 0)
-    if input.requires_grad and _core.grad_mode():
-        plans.record_python(REGISTRY["reshape"], (input,), out, {"shape": shape})
-    return out
+
+    name = "view"
+    signature = "input, shape"
+    variadic = "shape"
+    cases = [{"shape": (-1,)}]
+
+    def prepare(self, values):
+        x, shape = values["input"], values["shape"]
+        shape = (shape,) if isinstance(shape, int) else tuple(shape)
+        shape = infer_reshape(tuple(x.shape), shape, op="view", unify=_unify())
+        traced = getattr(type(x), "is_traced", False)
+        if not traced and view_strides(tuple(x.shape), x.stride(), shape) is None:
+            fail("view", "no view of these strides has that shape", (tuple(x.shape), x.stride()), shape,
+                 hint="use reshape(), which copies where it must", kind=ShapeError)
+        return values | {"shape": shape}
+
+    def view(sizes, strides, offset, shape):
+        got = view_strides(sizes, strides, shape)
+        return None if got is None else (shape, tuple(got), offset)
+
+    def reference(input, shape):
+        return numpy.reshape(input, shape)
+
+    def derivative(grad, x):
+        return reshape(grad, tuple(x.shape))
 
 
-def transpose(input, dim0, dim1):
+@op
+class Transpose(Window):
     """Two axes swapped."""
-    order = list(range(input.ndim))
-    a, b = normalize_axis(dim0, input.ndim, "transpose"), normalize_axis(dim1, input.ndim, "transpose")
-    if not order:
-        return permute(input, ())
-    order[a], order[b] = order[b], order[a]
-    order = tuple(order)
-    if getattr(type(input), "is_traced", False):
-        return permute(input, order)
-    out = _core.view_of(input, *Permute.view(input.shape, input.stride(), 0, order))
-    if input.requires_grad and _core.grad_mode():
-        plans.record_python(REGISTRY["permute"], (input,), out, {"dims": order})
-    return out
+
+    signature = "input, dim0, dim1"
+    cases = [{"dim0": 0, "dim1": -1}]
+
+    def prepare(self, values):
+        rank = values["input"].ndim
+        return values | {name: normalize_axis(values[name], rank, "transpose") for name in ("dim0", "dim1")}
+
+    def view(shape, strides, offset, dim0, dim1):
+        if not shape:
+            return shape, strides, offset
+        order = list(range(len(shape)))
+        a, b = dim0 % len(shape), dim1 % len(shape)
+        order[a], order[b] = order[b], order[a]
+        return tuple(shape[d] for d in order), tuple(strides[d] for d in order), offset
+
+    def reference(input, dim0, dim1):
+        return numpy.swapaxes(input, dim0, dim1) if input.ndim else input
+
+    def derivative(grad, x, *, dim0, dim1):
+        return transpose(grad, dim0, dim1)          # noqa: F821
 
 
 def t(input):

@@ -62,6 +62,7 @@ DEF MAX_REGISTERS = 512
 
 include "plan.pxi"
 include "indexing.pxi"
+include "views.pxi"
 include "tape.pxi"
 include "engine.pxi"
 

@@ -305,7 +305,7 @@ def plain_methods():
         "register_post_accumulate_grad_hook": register_post_accumulate_grad_hook, "__format__": format_tensor, "detach_": detach_,
         "backward": autograd.tensor_backward, "nonzero": nonzero, "clone": view.clone,
         "contiguous": view.contiguous,
-        "transpose": view.transpose, "t": view.t, "flatten": view.flatten, "view": view.view,
+        "t": view.t, "flatten": view.flatten,
         "narrow": view.narrow,
         "bmm": matmul.bmm, "cpu": lambda self: self, "type_as": lambda self, other: to(self, other.dtype),
         "view_as": lambda self, other: view.view(self, tuple(other.shape)),

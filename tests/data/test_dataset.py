@@ -4,7 +4,7 @@ import pytest
 
 import flambeau as fl
 from flambeau.data import (
-    ChainDataset, ConcatDataset, Dataset, IterableDataset, Subset, TensorDataset, random_split)
+    ChainDataset, ConcatDataset, Dataset, IterableDataset, StackDataset, Subset, TensorDataset, random_split)
 
 
 class Squares(Dataset):
@@ -119,3 +119,17 @@ def test_bad_splits():
         random_split(range(10), [-0.5, 1.5])
     with pytest.warns(UserWarning, match="Length of split at index 1 is 0"):
         random_split(range(1), [0.5, 0.5])
+
+
+def test_stacked_datasets_give_tuples_or_dicts():
+    pairs, named = StackDataset("abc", [1, 2, 3]), StackDataset(letters="abc", numbers=[1, 2, 3])
+    assert len(pairs) == 3 and pairs[1] == ("b", 2) and named[2] == {"letters": "c", "numbers": 3}
+    assert pairs.__getitems__([0, 2]) == [("a", 1), ("c", 3)]
+    assert named.__getitems__([1]) == [{"letters": "b", "numbers": 2}]
+
+
+@pytest.mark.parametrize("args, kwargs, message", [
+    ((), {}, "at least one dataset"), (("a",), {"b": "b"}, "not both"), (("a", "bc"), {}, "Size mismatch")])
+def test_stacked_datasets_refuse(args, kwargs, message):
+    with pytest.raises(ValueError, match=message):
+        StackDataset(*args, **kwargs)

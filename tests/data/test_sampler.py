@@ -3,7 +3,8 @@
 import pytest
 
 import flambeau as fl
-from flambeau.data import BatchSampler, RandomSampler, Sampler, SequentialSampler, SubsetRandomSampler
+from flambeau.data import (
+    BatchSampler, DistributedSampler, RandomSampler, Sampler, SequentialSampler, SubsetRandomSampler, WeightedRandomSampler)
 
 
 def test_sequential():
@@ -72,3 +73,41 @@ def test_bad_arguments():
         BatchSampler([1], 1, 0)
     with pytest.raises(NotImplementedError):
         iter(Sampler())
+
+
+def test_weighted():
+    generator = fl.Generator().manual_seed(0)
+    sampler = WeightedRandomSampler([1, 0, 3], 4000, generator=generator)
+    drawn = list(sampler)
+    assert len(sampler) == len(drawn) == 4000 and drawn.count(1) == 0
+    assert drawn.count(2) / 4000 == pytest.approx(0.75, abs=0.03)
+    assert sorted(WeightedRandomSampler([0.1, 5.0, 2.0], 3,
+                  replacement=False, generator=generator)) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("arguments, message", [
+    (([1.0], 0), "positive integer value"), (([1.0], 1, "no"), "should be a boolean"), (([[1.0]], 1), "1d sequence")])
+def test_weighted_refuses(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        WeightedRandomSampler(*arguments)
+
+
+@pytest.mark.parametrize("drop_last, length, total", [(False, 4, 12), (True, 3, 9)])
+def test_distributed_shares_have_one_length_and_cover_the_data(drop_last, length, total):
+    shares = []
+    for rank in range(3):
+        sampler = DistributedSampler(range(10), 3, rank, drop_last=drop_last)
+        sampler.set_epoch(2)
+        shares.append(list(sampler))
+        assert len(sampler) == length
+    together = [index for share in shares for index in share]
+    assert len(together) == total and len(set(together)) == min(total, 10)
+    with pytest.raises(ValueError, match="Invalid rank"):
+        DistributedSampler(range(10), 3, 3)
+
+
+def test_distributed_orders_differ_between_epochs():
+    sampler = DistributedSampler(range(100), 2, 0)
+    first = list(sampler)
+    sampler.set_epoch(1)
+    assert first != list(sampler) and list(DistributedSampler(range(4), 2, 1, shuffle=False)) == [1, 3]

@@ -1,0 +1,77 @@
+"""Fourier transforms against NumPy's, and their adjoints by the definition of an adjoint."""
+
+import numpy
+import pytest
+
+import flambeau as fl
+from flambeau import fft
+from flambeau.ops.host import array_of
+from flambeau.ops.spec import REGISTRY
+
+RNG = numpy.random.default_rng(2)
+REAL = RNG.uniform(-1, 1, (3, 6, 5))
+COMPLEX = REAL + 1j * RNG.uniform(-1, 1, (3, 6, 5))
+NORMS = [None, "forward", "backward", "ortho"]
+
+
+@pytest.mark.parametrize("norm", NORMS)
+@pytest.mark.parametrize("n", [None, 3, 8])
+@pytest.mark.parametrize("name", ["fft", "ifft", "rfft", "irfft", "hfft", "ihfft"])
+def test_one_axis(name, n, norm):
+    x = REAL if name in ("rfft", "ihfft") else COMPLEX
+    for dim in (1, -1):
+        got = getattr(fft, name)(fl.tensor(x), n, dim, norm)
+        numpy.testing.assert_allclose(array_of(got), getattr(numpy.fft, name)(x, n, dim, norm), atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["fft2", "ifft2", "rfft2", "irfft2", "fftn", "ifftn", "rfftn", "irfftn"])
+@pytest.mark.parametrize("s", [None, (4, 7)])
+def test_several_axes(name, s):
+    x = REAL if name.startswith("r") else COMPLEX
+    axes = None if s is None and name.endswith("n") else (-2, -1)
+    got = getattr(fft, name)(fl.tensor(x), s)
+    numpy.testing.assert_allclose(array_of(got), getattr(numpy.fft, name)(x, s, axes), atol=1e-12)
+
+
+CASES = [("c2c", (0, 2), (3, 4)), ("c2c", (1,), (9,)), ("r2c", (0, 1), (5, 6)), ("r2c", (2,), (5,)),
+         ("r2c", (1,), (4,)),
+         ("c2r", (1, 2), (6, 8)), ("c2r", (2,), (9,)), ("c2r", (1,), (6,))]
+
+
+@pytest.mark.parametrize("kind, dims, sizes", CASES)
+@pytest.mark.parametrize("inverse", [False, True])
+@pytest.mark.parametrize("norm", [None, "ortho", "forward"])
+def test_adjoint(kind, dims, sizes, inverse, norm):
+    """Re <A x, y> = Re <x, A* y> for every transform A."""
+    host, x = REGISTRY["_fourier"].host, REAL if kind == "r2c" else COMPLEX
+    kept = tuple(x.shape[d] for d in dims)
+    image = host(x, kind, dims, sizes, norm, inverse, kept, kind == "r2c", False)
+    y = RNG.uniform(-1, 1, image.shape)
+    y = y + (1j * RNG.uniform(-1, 1, image.shape) if image.dtype.kind == "c" else 0)
+    back = host(y, kind, dims, sizes, norm, inverse, kept, kind == "r2c", True)
+    assert back.shape == x.shape
+    assert (image.conj() * y).sum().real == pytest.approx((x.conj() * back).sum().real)
+
+
+def test_gradient_through_a_spectrum():
+    x = fl.tensor(REAL, requires_grad=True)
+    smooth = fft.irfft(fft.rfft(x), 5)
+    (smooth * fl.tensor(REAL)).sum().backward()
+    numpy.testing.assert_allclose(x.grad.numpy(), REAL, atol=1e-12)
+
+
+def test_shifts_and_frequencies():
+    for size in (4, 5):
+        x = numpy.arange(size)
+        assert fft.fftshift(fl.tensor(x)).tolist() == numpy.fft.fftshift(x).tolist()
+        assert fft.ifftshift(fft.fftshift(fl.tensor(x))).tolist() == x.tolist()
+        numpy.testing.assert_allclose(fft.fftfreq(size, 0.5).numpy(), numpy.fft.fftfreq(size, 0.5), rtol=1e-6)
+        numpy.testing.assert_allclose(fft.rfftfreq(size).numpy(), numpy.fft.rfftfreq(size), rtol=1e-6)
+
+
+@pytest.mark.parametrize("call", [lambda: fft.fft(fl.ones(3), 0), lambda: fft.fft(fl.ones(3), norm="half"),
+                                  lambda: fft.rfft(fl.tensor(COMPLEX)), lambda: fft.fftn(fl.ones(3), (1, 2),
+                                                                                         (0,))])
+def test_refused(call):
+    with pytest.raises(RuntimeError):
+        call()
