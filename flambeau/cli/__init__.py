@@ -28,7 +28,8 @@ def make_parser():
     run.add_argument("script", metavar="SCRIPT")
     run.add_argument("arguments", metavar="...", nargs=argparse.REMAINDER, help="arguments of the script")
 
-    check = commands.add_parser("check", help="list which APIs of PyTorch a program uses and which are supported",
+    check = commands.add_parser("check",
+                                help="list which APIs of PyTorch a program uses and which are supported",
                                 description="Read programs, without running them, and list their uses of PyTorch. "
                                             "The exit status is 1 if something is missing.")
     check.add_argument("scripts", metavar="SCRIPT", nargs="+", help="a file, or a folder of files")

@@ -70,7 +70,8 @@ def serve_facade():
 
 def serve_children():
     """The processes that this one starts shall do the same (see `children/README.md`)."""
-    rest = [entry for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry and entry != CHILDREN]
+    rest = [entry for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry
+            and entry != CHILDREN]
     os.environ["PYTHONPATH"] = os.pathsep.join([CHILDREN, *rest])
 
 

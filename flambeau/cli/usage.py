@@ -17,10 +17,14 @@ from flambeau.cli.tensor_names import NAMES as TENSOR_NAMES
 
 SERVED, FACADE = "torch", "flambeau.torch"
 _TENSOR_SPACES = ("torch", "torch.nn.functional", "torch.linalg", "torch.special", "torch.fft")
-_NO_TENSOR = frozenset(("device", "manual_seed", "save", "load", "no_grad", "enable_grad", "inference_mode", "compile", "seed",
-                        "typename", "numel", "finfo", "iinfo", "promote_types", "result_type", "can_cast", "dtype"))
-_NO_TENSOR_METHODS = frozenset(("item", "tolist", "size", "dim", "numel", "numpy", "shape", "dtype", "device", "stride",
-                                "data_ptr", "backward", "type", "element_size", "nelement", "storage", "is_contiguous"))
+_NO_TENSOR = frozenset(("device", "manual_seed", "save", "load", "no_grad", "enable_grad", "inference_mode",
+                        "compile", "seed",
+                        "typename", "numel", "finfo", "iinfo", "promote_types", "result_type", "can_cast",
+                        "dtype"))
+_NO_TENSOR_METHODS = frozenset(("item", "tolist", "size", "dim", "numel", "numpy", "shape", "dtype", "device",
+                                "stride",
+                                "data_ptr", "backward", "type", "element_size", "nelement", "storage",
+                                "is_contiguous"))
 _OTHERS = (str, bytes, list, dict, set, int, float, complex, tuple)
 
 
@@ -39,7 +43,8 @@ def files_of(paths):
     waiting, found = [], []
     for path in paths:
         if os.path.isdir(path):
-            waiting += sorted(os.path.join(folder, name) for folder, _, names in os.walk(path) for name in names
+            waiting += sorted(os.path.join(folder, name) for folder, _, names in os.walk(path)
+                              for name in names
                               if name.endswith(".py"))
         else:
             waiting.append(path)
@@ -59,7 +64,8 @@ def _neighbours(path):
             modules.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             modules.add(node.module or "")
-            modules.update(f"{node.module}.{alias.name}" if node.module else alias.name for alias in node.names)
+            modules.update(f"{node.module}.{alias.name}" if node.module else alias.name
+                           for alias in node.names)
     for module in sorted(modules):
         base = os.path.join(folder, *module.split("."))
         for candidate in (base + ".py", os.path.join(base, "__init__.py")):
@@ -177,14 +183,17 @@ class Reader(ast.NodeVisitor):
             dotted = self.dotted(node.func)
             if dotted:
                 space, _, name = dotted.rpartition(".")
-                return (space in _TENSOR_SPACES and name not in _NO_TENSOR and (name.islower() or name == "Tensor")
+                return (space in _TENSOR_SPACES and name not in _NO_TENSOR
+                        and (name.islower() or name == "Tensor")
                         and not name.startswith(("is_", "set_", "get_")))
             return isinstance(node.func, ast.Attribute) and self.is_tensor(node.func.value) \
                 and node.func.attr not in _NO_TENSOR_METHODS
         if isinstance(node, ast.BinOp):
             return self.is_tensor(node.left) or self.is_tensor(node.right)
-        if isinstance(node, ast.UnaryOp) and not isinstance(node.op, ast.Not) or isinstance(node, ast.Subscript):
-            return self.is_tensor(node.operand if isinstance(node, ast.UnaryOp) else node.value)
+        if isinstance(node, ast.UnaryOp):
+            return not isinstance(node.op, ast.Not) and self.is_tensor(node.operand)
+        if isinstance(node, ast.Subscript):
+            return self.is_tensor(node.value)
         return isinstance(node, ast.Attribute) and node.attr in ("T", "data", "grad", "mT", "real") \
             and self.is_tensor(node.value)
 
@@ -239,7 +248,8 @@ _MISSING = object()
 
 
 def get(value, part):
-    found = inspect.getattr_static(value, part, _MISSING) if isinstance(value, type) else getattr(value, part, _MISSING)
+    read = inspect.getattr_static if isinstance(value, type) else getattr
+    found = read(value, part, _MISSING)
     if found is _MISSING and isinstance(value, types.ModuleType):
         try:
             return importlib.import_module(f"{value.__name__}.{part}")
@@ -250,7 +260,8 @@ def get(value, part):
 
 def nearest(value, part, path):
     """The dotted name nearest to one that is missing, or ''."""
-    near = difflib.get_close_matches(part, [name for name in dir(value) if not name.startswith("_")], n=1, cutoff=0.7)
+    near = difflib.get_close_matches(part, [name for name in dir(value) if not name.startswith("_")], n=1,
+                                     cutoff=0.7)
     return f"{path.rpartition('.')[0]}.{near[0]}" if near else ""
 
 
@@ -260,13 +271,15 @@ def look_up_method(name):
     known = {*dir(tensor), *_known_attributes()}
     if name in known:
         return Use("." + name, True)
-    near = difflib.get_close_matches(name, [each for each in dir(tensor) if not each.startswith("_")], n=1, cutoff=0.7)
+    near = difflib.get_close_matches(name, [each for each in dir(tensor) if not each.startswith("_")], n=1,
+                                     cutoff=0.7)
     return Use("." + name, False, "." + near[0] if near else "")
 
 
 def public_names(module):
     """What `from module import *` brings."""
     try:
-        return [name for name in dir(importlib.import_module(FACADE + module[len(SERVED):])) if not name.startswith("_")]
+        return [name for name in dir(importlib.import_module(FACADE + module[len(SERVED):]))
+                if not name.startswith("_")]
     except ModuleNotFoundError:
         return []

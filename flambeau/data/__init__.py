@@ -10,7 +10,8 @@ from flambeau.data.sampler import (
 from flambeau.data.workers import get_worker_info
 
 __all__ = ["BatchSampler", "ChainDataset", "ConcatDataset", "DataLoader", "Dataset",
-           "DistributedSampler", "IterableDataset", "RandomSampler", "Sampler", "SequentialSampler", "StackDataset",
+           "DistributedSampler", "IterableDataset", "RandomSampler", "Sampler", "SequentialSampler",
+           "StackDataset",
            "Subset", "SubsetRandomSampler", "TensorDataset", "WeightedRandomSampler",
            "collate", "default_collate", "default_collate_fn_map", "default_convert", "get_worker_info",
            "random_split"]

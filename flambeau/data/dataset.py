@@ -67,7 +67,8 @@ class StackDataset(Dataset):
 
     def __init__(self, *args, **kwargs):
         if bool(args) == bool(kwargs):
-            fail("StackDataset", "datasets are given in order or by name, not both" if args else "at least one dataset is "
+            fail("StackDataset", "datasets are given in order or by name, not both" if args
+                 else "at least one dataset is "
                  "needed", kind=ValueError)
         self.datasets = kwargs or args
         sizes = [len(dataset) for dataset in self._each()]

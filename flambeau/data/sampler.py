@@ -89,25 +89,15 @@ class WeightedRandomSampler(Sampler):
 
     def __init__(self, weights, num_samples, replacement=True, generator=None):
         if not isinstance(num_samples, int) or isinstance(num_samples, bool) or num_samples <= 0:
-            fail(
-    "WeightedRandomSampler",
-    "num_samples should be a positive integer value",
-    repr(num_samples),
-     kind=ValueError)
+            fail("WeightedRandomSampler", "num_samples should be a positive integer value", repr(num_samples),
+                 kind=ValueError)
         if not isinstance(replacement, bool):
-            fail(
-    "WeightedRandomSampler",
-    "replacement should be a boolean value",
-    repr(replacement),
-     kind=ValueError)
+            fail("WeightedRandomSampler", "replacement should be a boolean value", repr(replacement),
+                 kind=ValueError)
         self.weights = tensors.weights(weights)
         if self.weights.ndim != 1:
-            fail(
-    "WeightedRandomSampler",
-    "weights should be a 1d sequence",
-    tuple(
-        self.weights.shape),
-         kind=ValueError)
+            fail("WeightedRandomSampler", "weights should be a 1d sequence", tuple(self.weights.shape),
+                 kind=ValueError)
         self.num_samples, self.replacement, self.generator = num_samples, replacement, generator
 
     def __iter__(self):

@@ -28,22 +28,18 @@ def rnn_step(inputs, hidden, weight, bias, activation):
 def lstm_step(inputs, state, weight, bias, projection=None):
     """The next (hidden, cell) from the projected input (batch, 4 * hidden)."""
     hidden, cell = state
-    gates = inputs + ops.linear(hidden, weight, bias)
-    size = cell.shape[-1]
-    take, keep, new, give = (gates[..., i * size:(i + 1) * size] for i in range(4))
-    cell = ops.sigmoid(keep) * cell + ops.sigmoid(take) * ops.tanh(new)
-    hidden = ops.sigmoid(give) * ops.tanh(cell)
+    if cell.dim() == 1:
+        return tuple(part.squeeze(0) for part in lstm_step(
+            inputs.unsqueeze(0), (hidden.unsqueeze(0), cell.unsqueeze(0)), weight, bias, projection))
+    hidden, cell = ops.lstm_gates(inputs, ops.linear(hidden, weight, bias), cell)
     return (hidden if projection is None else ops.linear(hidden, projection)), cell
 
 
 def gru_step(inputs, hidden, weight, bias):
     """The next state from the projected input (batch, 3 * hidden)."""
-    own = ops.linear(hidden, weight, bias)
-    size = hidden.shape[-1]
-    reset = ops.sigmoid(inputs[..., :size] + own[..., :size])
-    update = ops.sigmoid(inputs[..., size:2 * size] + own[..., size:2 * size])
-    new = ops.tanh(inputs[..., 2 * size:] + reset * own[..., 2 * size:])
-    return new + update * (hidden - new)
+    if hidden.dim() == 1:
+        return gru_step(inputs.unsqueeze(0), hidden.unsqueeze(0), weight, bias).squeeze(0)
+    return ops.gru_gates(inputs, ops.linear(hidden, weight, bias), hidden)
 
 
 class RNNCellBase(Module):

@@ -1,8 +1,8 @@
 """Operators: each is declared once, as a class of a kind. `ops.REGISTRY` holds them by name."""
 
-from flambeau.ops import (activation, compare, convolution, create, arithmetic, einstein_sum, linalg, linalg_functions, norms, products, triangles, special, special_bessel, special_host,
-                          special_polynomials, windows, fourier, elementwise, image, index, join, loss, mathematics, matmul, normalize, optimize,
-                          optimize_more, padding, pooling, random, running,
+from flambeau.ops import (activation, compare, convolution, distance, create, arithmetic, einstein_sum, linalg, linalg_functions, norms, products, triangles, special, special_bessel, special_host,
+                          special_polynomials, windows, fourier, spectrogram, elementwise, image, index, join, loss, mathematics, matmul, normalize, optimize,
+                          optimize_more, padding, pooling, random, recurrent, running,
                           reduce, rounding, view, window,
                           scan,
                           sort,
@@ -17,8 +17,8 @@ from flambeau.ops.spec import REGISTRY
 from flambeau.ops.convolution import conv2d
 from flambeau.ops.pooling import max_pool2d
 
-_MODULES = (arithmetic, einstein_sum, linalg, linalg_functions, norms, products, triangles,
-            special, special_bessel, special_host, special_polynomials, windows, fourier,
+_MODULES = (recurrent, arithmetic, einstein_sum, linalg, linalg_functions, norms, products, triangles,
+            special, special_bessel, special_host, special_polynomials, windows, fourier, spectrogram,
             padding, pooling, convolution, image, elementwise, mathematics, compare, activation, reduce, view, matmul, index, window, create, random, normalize,
             join, loss, rounding, optimize,
             scan,

@@ -127,6 +127,13 @@ def convolve_depth(x, weight, bias, kernel, stride, padding, dilation, groups):
     return permute(reshape(out, (n, depth, *out.shape[1:])), (0, 2, 1, 3, 4))
 
 
+@public(method=False)
+def conv_tbc(input, weight, bias, pad=0):
+    """1-d convolution of (time, batch, in) with (kernel, in, out) -> (time', batch, out)."""
+    out = conv1d(permute(input, (1, 2, 0)), permute(weight, (2, 1, 0)), bias, padding=pad)
+    return permute(out, (2, 0, 1))
+
+
 # ------------------------------------------------------------------------------ transposed
 @public(method=False)
 def conv_transpose1d(input, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1):

@@ -53,7 +53,7 @@ def image_sizes(name, input, factor):
     return tuple(input.shape[:-3]), tuple(input.shape[-3:])
 
 
-@public(method=False)
+@public(method=False, aliases=("native_channel_shuffle",))
 def channel_shuffle(input, groups):
     """(n, groups * c, ...) with the channels of the groups interleaved."""
     if input.ndim < 3:

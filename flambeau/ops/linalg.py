@@ -42,8 +42,9 @@ def mt(x):
 
 
 def matrices(name, *operands, square=False, half=False):
-    """Check that the operands are floating matrices, square ones where asked."""
-    require_floating(f"linalg.{name}", *operands, half=half)
+    """Check that the operands are floating or complex matrices, square ones where asked."""
+    if any(x.dtype.kind != "c" or x.dtype is not operands[0].dtype for x in operands):
+        require_floating(f"linalg.{name}", *operands, half=half)
     for i, x in enumerate(operands):
         if len(x.shape) < 2:
             fail(f"linalg.{name}", "the input must have at least 2 dimensions", tuple(x.shape),
@@ -52,6 +53,11 @@ def matrices(name, *operands, square=False, half=False):
         if i == 0 and square and rows != columns and isinstance(rows, int) and isinstance(columns, int):
             fail(f"linalg.{name}", "the matrices must be square", tuple(x.shape), "(..., n, n)",
                  kind=ShapeError)
+
+
+def real_of(dtype):
+    """The dtype of the magnitudes of elements."""
+    return {complex64: float32, complex128: float64}.get(dtype, dtype)
 
 
 class Dense(Opaque):
@@ -132,7 +138,8 @@ class LinalgSlogdet(Dense):
 
     def infer(self, inputs, attrs):
         matrices("slogdet", *inputs, square=True)
-        return [(inputs[0].dtype, tuple(inputs[0].shape[:-2]))] * 2
+        dtype, batch = inputs[0].dtype, tuple(inputs[0].shape[:-2])
+        return [(dtype, batch), (real_of(dtype), batch)]
 
     def host(A):
         return tuple(numpy.linalg.slogdet(A))
@@ -350,7 +357,8 @@ class LinalgEigh(Dense):
 
     def infer(self, inputs, attrs):
         matrices("eigh", *inputs, square=True)
-        return [(inputs[0].dtype, tuple(inputs[0].shape[:-1])), (inputs[0].dtype, tuple(inputs[0].shape))]
+        dtype, shape = inputs[0].dtype, tuple(inputs[0].shape)
+        return [(real_of(dtype), shape[:-1]), (dtype, shape)]
 
     def host(A, UPLO):
         return tuple(checked("eigh", numpy.linalg.eigh, A, UPLO))
@@ -380,7 +388,7 @@ class LinalgEig(Dense):
 
     def infer(self, inputs, attrs):
         matrices("eig", *inputs, square=True)
-        kind = complex64 if inputs[0].dtype is float32 else complex128
+        kind = complex64 if real_of(inputs[0].dtype) is float32 else complex128
         return [(kind, tuple(inputs[0].shape[:-1])), (kind, tuple(inputs[0].shape))]
 
     def host(A):
@@ -404,7 +412,7 @@ class LinalgSvdReduced(Dense):
         matrices("svd", *inputs)
         *batch, m, n = inputs[0].shape
         k, dtype = _smaller(m, n), inputs[0].dtype
-        return [(dtype, (*batch, m, k)), (dtype, (*batch, k)), (dtype, (*batch, k, n))]
+        return [(dtype, (*batch, m, k)), (real_of(dtype), (*batch, k)), (dtype, (*batch, k, n))]
 
     def host(A):
         return tuple(checked("svd", numpy.linalg.svd, A, full_matrices=False))
@@ -520,7 +528,7 @@ class MatrixExp(Dense):
         return [(inputs[0].dtype, tuple(inputs[0].shape))]
 
     def host(A):
-        return exponential(A.astype("float64"))
+        return exponential(A.astype("complex128" if A.dtype.kind == "c" else "float64"))
 
     reference = host
 

@@ -112,7 +112,7 @@ def inv_ex(A, *, check_errors=False):
 @with_out
 def pinv(A, rcond=None, hermitian=False, *, atol=None, rtol=None):
     """The pseudo-inverse; singular values up to max(atol, rtol * largest) count as zero."""
-    require_floating("linalg.pinv", A)
+    dense.matrices("pinv", A)
     if rcond is not None:
         rtol = rcond
     if hermitian:
@@ -127,7 +127,7 @@ def _relative(A, atol, rtol):
     m, n = A.shape[-2:]
     atol, rtol = (t.item() if isinstance(t, Tensor) and t.ndim == 0 else t for t in (atol, rtol))
     if rtol is None:
-        rtol = 0.0 if atol else max(m, n) * FINFO_EPS[A.dtype.name]
+        rtol = 0.0 if atol else max(m, n) * FINFO_EPS[dense.real_of(A.dtype).name]
     if atol:
         largest = dense._linalg_svd_reduced(A.detach())[1].max().item() if A.numel() else 1.0
         rtol = max(rtol, atol / largest if largest else 0.0)
@@ -145,7 +145,8 @@ def pinverse(input, rcond=1e-15):
 def solve(A, B, *, left=True):
     """X with A X = B (left=False: X A = B); B may be a vector for each matrix."""
     dense.matrices("solve", A, square=True)
-    require_floating("linalg.solve", A, B)
+    if A.dtype is not B.dtype:
+        fail("linalg.solve", "the operands have different dtypes", [A.dtype, B.dtype], "one dtype")
     vector = B.ndim == 1 or (A.ndim - 1 == B.ndim and tuple(B.shape) == tuple(A.shape[:-1]))
     b = unsqueeze(B, -1) if vector else B
     if not left and not vector:
@@ -473,13 +474,13 @@ def chain_matmul(*matrices):
 @with_out
 def matrix_rank(A, tol=None, hermitian=False, *, atol=None, rtol=None):
     """The number of singular values above max(atol, rtol * largest)."""
-    require_floating("linalg.matrix_rank", A)
+    dense.matrices("matrix_rank", A)
     s = dense._linalg_svd_reduced(A.detach())[1]
     if tol is not None:
         atol, rtol = tol, 0.0
     if rtol is None:
         rtol = 0.0 if atol is not None and not isinstance(atol, Tensor) and atol > 0 \
-            else max(A.shape[-2:]) * FINFO_EPS[A.dtype.name]
+            else max(A.shape[-2:]) * FINFO_EPS[dense.real_of(A.dtype).name]
     if s.numel() == 0:
         return s.new_zeros(tuple(A.shape[:-2]), dtype=int64)
     limit = amax(s, -1) * rtol

@@ -4,7 +4,7 @@ import math
 
 from flambeau.base.errors import ArgumentError, DTypeError, ShapeError, fail
 from flambeau.base.lazy import LazyModule
-from flambeau.ops.elementwise import abs as magnitude, cast, div, maximum, sign, square, where
+from flambeau.ops.elementwise import abs as magnitude, cast, sign, square, where
 from flambeau.ops.kinds import Composite
 from flambeau.ops.mathematics import sqrt
 from flambeau.ops.out import with_out

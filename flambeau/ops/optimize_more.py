@@ -21,7 +21,8 @@ class RmspropUpdate(Update):
     """Tieleman and Hinton, "Lecture 6.5" (2012); `average` (centred) and `velocity` (momentum) may be None."""
 
     signature = "input, grad, square, average, velocity, decay, alpha, rest, eps, momentum, step, maximize=False"
-    operands = ("input", "grad", "square", "average", "velocity", "decay", "alpha", "rest", "eps", "momentum", "step")
+    operands = ("input", "grad", "square", "average", "velocity", "decay", "alpha", "rest", "eps", "momentum",
+                "step")
     outputs = ("parameter", "square", "average", "velocity")
 
     def compute(input, grad, square, average, velocity, decay, alpha, rest, eps, momentum, step, maximize):
@@ -90,11 +91,13 @@ class NadamUpdate(Update):
 
     signature = ("input, grad, average, square, decay, beta1, rest1, beta2, rest2, root, eps, fresh, step, decoupled=False, "
                  "maximize=False")
-    operands = ("input", "grad", "average", "square", "decay", "beta1", "rest1", "beta2", "rest2", "root", "eps", "fresh",
+    operands = ("input", "grad", "average", "square", "decay", "beta1", "rest1", "beta2", "rest2", "root",
+                "eps", "fresh",
                 "step")
     outputs = ("parameter", "average", "square")
 
-    def compute(input, grad, average, square, decay, beta1, rest1, beta2, rest2, root, eps, fresh, step, decoupled, maximize):
+    def compute(input, grad, average, square, decay, beta1, rest1, beta2, rest2, root, eps, fresh, step,
+                decoupled, maximize):
         input, gradient = _decayed(input, grad, decay, maximize, decoupled)
         average = average * beta1 + gradient * rest1
         square = square * beta2 + gradient * gradient * rest2
@@ -108,10 +111,12 @@ class RadamUpdate(Update):
 
     signature = ("input, grad, average, square, decay, beta1, rest1, beta2, rest2, eps, step, rectified=True, decoupled=False, "
                  "maximize=False")
-    operands = ("input", "grad", "average", "square", "decay", "beta1", "rest1", "beta2", "rest2", "eps", "step")
+    operands = ("input", "grad", "average", "square", "decay", "beta1", "rest1", "beta2", "rest2", "eps",
+                "step")
     outputs = ("parameter", "average", "square")
 
-    def compute(input, grad, average, square, decay, beta1, rest1, beta2, rest2, eps, step, rectified, decoupled, maximize):
+    def compute(input, grad, average, square, decay, beta1, rest1, beta2, rest2, eps, step, rectified,
+                decoupled, maximize):
         input, gradient = _decayed(input, grad, decay, maximize, decoupled)
         average = average * beta1 + gradient * rest1
         square = square * beta2 + gradient * gradient * rest2

@@ -7,6 +7,7 @@ from flambeau.base.errors import ArgumentError, ShapeError, fail
 from flambeau.ops.create import full, iota
 from flambeau.ops.index import index_select
 from flambeau.ops.join import cat
+from flambeau.ops.spec import public
 from flambeau.ops.view import narrow
 from flambeau.types.dtype import int64
 from flambeau.types.shape import show_shape
@@ -50,6 +51,12 @@ def pad(input, pad, mode="constant", value=None):
         from flambeau.ops.elementwise import copy
         return copy(input)
     return out
+
+
+@public(method=False)
+def constant_pad_nd(input, pad, value=0):
+    """`pad` with a constant."""
+    return pad_function(input, pad, "constant", value)
 
 
 def check_pad(input, pad, mode, value):
@@ -106,3 +113,6 @@ def padded_by_index(x, axis, before, after, mode):
     else:
         place = remainder(place, size)
     return index_select(x, axis, place)
+
+
+pad_function = pad          # for functions that have an argument of that name

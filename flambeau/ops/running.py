@@ -125,3 +125,43 @@ def local_response_norm(input, size, alpha=1e-4, beta=0.75, k=1.0):
 def normalize(input, p=2.0, dim=1, eps=1e-12):
     """Divide by the p-norm along `dim`, at least `eps`."""
     return input / maximum(norm(input, float(p), dim, True), eps)
+
+
+# ------------------------------------------------------------------------------ with the statistics they used
+def inverse_deviation(variance, eps):
+    return rsqrt(variance + eps)
+
+
+@public(method=False)
+def native_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps):
+    """(batch norm, the mean it used, 1 / the standard deviation it used); both empty unless `training`."""
+    if not training:
+        require_running("native_batch_norm", running_mean, running_var)
+        nothing = input.new_empty((0,))
+        return batch_norm_eval(input, running_mean, running_var, weight, bias, eps), nothing, nothing
+    count = input.numel() // input.shape[1] if input.shape[1] else 0
+    output, center, variance = batch_norm_train(input, weight, bias, eps)
+    follow(running_mean, center, momentum)
+    follow(running_var, variance, momentum, count / max(count - 1, 1))
+    return output, center, inverse_deviation(variance, eps)
+
+
+@public(method=False)
+def native_layer_norm(input, normalized_shape, weight, bias, eps):
+    """(layer norm, the means it used, 1 / the standard deviations), the normalised axes kept with size 1."""
+    axes = tuple(range(-len(normalized_shape), 0))
+    wide = widen(input)
+    center = mean(wide, axes, True)
+    away = wide - center
+    return (layer_norm(input, tuple(normalized_shape), weight, bias, eps), center,
+            inverse_deviation(mean(away * away, axes, True), eps))
+
+
+@public(method=False)
+def native_group_norm(input, weight, bias, N, C, HxW, group, eps):
+    """(group norm, the means (N, group) it used, 1 / the standard deviations)."""
+    rows = reshape(widen(input), (N, group, C // group * HxW))
+    center = mean(rows, 2, True)
+    away = rows - center
+    variance = mean(away * away, 2)
+    return (group_norm(input, group, weight, bias, eps), reshape(center, (N, group)), inverse_deviation(variance, eps))

@@ -11,5 +11,6 @@ from flambeau.optim.optimizer import Optimizer
 from flambeau.optim.rmsprop import RMSprop
 from flambeau.optim.sgd import SGD
 
-__all__ = ["ASGD", "Adadelta", "Adafactor", "Adagrad", "Adam", "AdamW", "Adamax", "LBFGS", "Muon", "NAdam", "Optimizer",
+__all__ = ["ASGD", "Adadelta", "Adafactor", "Adagrad", "Adam", "AdamW", "Adamax", "LBFGS", "Muon", "NAdam",
+           "Optimizer",
            "RAdam", "RMSprop", "Rprop", "SGD", "lr_scheduler"]

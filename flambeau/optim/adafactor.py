@@ -117,7 +117,8 @@ class Muon(Optimizer):
             raise ValueError(f"Adjust learning rate function {adjust_lr_fn} is not supported")
         super().__init__(params, {
             "lr": lr, "weight_decay": weight_decay, "momentum": momentum, "nesterov": nesterov,
-            "ns_coefficients": ns_coefficients, "eps": eps, "ns_steps": ns_steps, "adjust_lr_fn": adjust_lr_fn})
+            "ns_coefficients": ns_coefficients, "eps": eps, "ns_steps": ns_steps,
+            "adjust_lr_fn": adjust_lr_fn})
         for group in self.param_groups:
             for parameter in group["params"]:
                 if parameter.ndim != 2:
@@ -138,7 +139,8 @@ class Muon(Optimizer):
             direction = gradient + (average - gradient) * momentum if group["nesterov"] else average
             direction = _orthogonal(direction, group["ns_coefficients"], group["ns_steps"], group["eps"])
             parameter.mul_(1 - lr * group["weight_decay"])
-            parameter.add_(direction.to(parameter.dtype), alpha=-lr * _size_factor(group["adjust_lr_fn"], parameter))
+            parameter.add_(direction.to(parameter.dtype),
+                           alpha=-lr * _size_factor(group["adjust_lr_fn"], parameter))
 
 
 def _orthogonal(matrix, coefficients, steps, eps):
@@ -166,4 +168,6 @@ def _rounded(value):
 
 def _size_factor(rule, parameter):
     rows, columns = parameter.shape
-    return 0.2 * math.sqrt(max(rows, columns)) if rule == "match_rms_adamw" else math.sqrt(max(1, rows / columns))
+    if rule == "match_rms_adamw":
+        return 0.2 * math.sqrt(max(rows, columns))
+    return math.sqrt(max(1, rows / columns))

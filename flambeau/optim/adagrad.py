@@ -22,8 +22,10 @@ class Adagrad(Optimizer):
     def __init__(self, params, lr=1e-2, lr_decay=0, weight_decay=0, initial_accumulator_value=0, eps=1e-10,
                  foreach=None, *, maximize=False, differentiable=False, fused=None):
         check_flags(lr, foreach, fused, differentiable)
-        for name, value in (("learning rate", lr), ("lr_decay value", lr_decay), ("weight_decay value", weight_decay),
-                            ("initial_accumulator_value value", initial_accumulator_value), ("epsilon value", eps)):
+        for name, value in (("learning rate", lr), ("lr_decay value", lr_decay),
+                            ("weight_decay value", weight_decay),
+                            ("initial_accumulator_value value", initial_accumulator_value),
+                            ("epsilon value", eps)):
             check_option(name, value)
         super().__init__(params, {
             "lr": lr, "lr_decay": lr_decay, "eps": eps, "weight_decay": weight_decay,
@@ -45,7 +47,8 @@ class Adagrad(Optimizer):
             state = self._state_of(parameter, group)
             state["step"] += 1
             size = as_number(group["lr"]) / (1 + (as_number(state["step"]) - 1) * group["lr_decay"])
-            apply_update("adagrad_update", parameter, (state["sum"],), float(group["weight_decay"]), float(group["eps"]),
+            apply_update("adagrad_update", parameter, (state["sum"],), float(group["weight_decay"]),
+                         float(group["eps"]),
                          -float(size), maximize=group["maximize"])
 
     def _state_of(self, parameter, group):
@@ -90,7 +93,8 @@ class Adadelta(Optimizer):
         for parameter in with_gradients(group):
             state = self.state[parameter]
             if not state:
-                state.update(step=step_counter(), square_avg=zeros_like(parameter), acc_delta=zeros_like(parameter))
+                state.update(step=step_counter(), square_avg=zeros_like(parameter),
+                             acc_delta=zeros_like(parameter))
             state["step"] += 1
             apply_update("adadelta_update", parameter, (state["square_avg"], state["acc_delta"]),
                          float(group["weight_decay"]), rho, 1.0 - rho, float(group["eps"]),

@@ -91,8 +91,10 @@ def adam_step_(params, grads, averages, squares, largest, steps, *, lr, betas, e
         average, square, step = averages[number], squares[number], steps[number]
         if largest is None and fits(parameter, gradient, average, square):
             update("adam_update", (parameter, average, square), parameter.detach(), gradient, average, square,
-                   1 - lr * weight_decay if decoupled else float(weight_decay), float(beta1), 1.0 - beta1, float(beta2),
-                   1.0 - beta2, (1 - beta2 ** step) ** 0.5, float(eps), -lr / (1 - beta1 ** step), decoupled, maximize)
+                   1 - lr * weight_decay if decoupled else float(weight_decay), float(beta1), 1.0 - beta1,
+                   float(beta2),
+                   1.0 - beta2, (1 - beta2 ** step) ** 0.5, float(eps), -lr / (1 - beta1 ** step), decoupled,
+                   maximize)
             continue
         if maximize:
             gradient = -gradient

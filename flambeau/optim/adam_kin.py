@@ -72,8 +72,10 @@ class Adamax(_AdamKin):
             "maximize": maximize, "differentiable": differentiable, "capturable": capturable})
 
     def _step_one(self, parameter, state, group, step, beta1, beta2):
-        apply_update("adamax_update", parameter, (state["exp_avg"], state["exp_inf"]), _decay(group), beta1, 1.0 - beta1,
-                     beta2, float(group["eps"]), -as_number(group["lr"]) / (1 - beta1 ** step), maximize=group["maximize"])
+        apply_update("adamax_update", parameter, (state["exp_avg"], state["exp_inf"]), _decay(group), beta1,
+                     1.0 - beta1,
+                     beta2, float(group["eps"]), -as_number(group["lr"]) / (1 - beta1 ** step),
+                     maximize=group["maximize"])
 
 
 class NAdam(_AdamKin):
@@ -95,7 +97,8 @@ class NAdam(_AdamKin):
                  decoupled_weight_decay=False, *, foreach=None, maximize=False, capturable=False,
                  differentiable=False):
         super().__init__(params, {
-            "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "momentum_decay": momentum_decay,
+            "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay,
+            "momentum_decay": momentum_decay,
             "decoupled_weight_decay": decoupled_weight_decay, "maximize": maximize, "foreach": foreach,
             "capturable": capturable, "differentiable": differentiable})
 
@@ -110,8 +113,10 @@ class NAdam(_AdamKin):
         now, following = (beta1 * (1 - 0.5 * 0.96 ** (t * group["momentum_decay"])) for t in (step, step + 1))
         state["mu_product"] *= now
         product = as_number(state["mu_product"])
-        apply_update("nadam_update", parameter, (state["exp_avg"], state["exp_avg_sq"]), _decay(group), beta1, 1.0 - beta1,
-                     beta2, 1.0 - beta2, (1 - beta2 ** step) ** 0.5, float(group["eps"]), -lr * (1 - now) / (1 - product),
+        apply_update("nadam_update", parameter, (state["exp_avg"], state["exp_avg_sq"]), _decay(group), beta1,
+                     1.0 - beta1,
+                     beta2, 1.0 - beta2, (1 - beta2 ** step) ** 0.5, float(group["eps"]),
+                     -lr * (1 - now) / (1 - product),
                      -lr * following / (1 - product * following), decoupled=group["decoupled_weight_decay"],
                      maximize=group["maximize"])
 
@@ -130,7 +135,8 @@ class RAdam(_AdamKin):
         foreach, capturable: accepted; the computation is the same.
     """
 
-    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0, decoupled_weight_decay=False,
+    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0,
+                 decoupled_weight_decay=False,
                  *, foreach=None, maximize=False, capturable=False, differentiable=False):
         super().__init__(params, {
             "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "maximize": maximize,
@@ -145,6 +151,7 @@ class RAdam(_AdamKin):
         if rectified:
             size *= ((1 - beta2 ** step) * (length - 4) * (length - 2) * longest
                      / ((longest - 4) * (longest - 2) * length)) ** 0.5
-        apply_update("radam_update", parameter, (state["exp_avg"], state["exp_avg_sq"]), _decay(group), beta1, 1.0 - beta1,
+        apply_update("radam_update", parameter, (state["exp_avg"], state["exp_avg_sq"]), _decay(group), beta1,
+                     1.0 - beta1,
                      beta2, 1.0 - beta2, float(group["eps"]), size, rectified=rectified,
                      decoupled=group["decoupled_weight_decay"], maximize=group["maximize"])

@@ -26,7 +26,8 @@ class ASGD(Optimizer):
         check_option("learning rate", lr)
         check_option("weight_decay value", weight_decay)
         super().__init__(params, {
-            "lr": lr, "lambd": lambd, "alpha": alpha, "t0": t0, "weight_decay": weight_decay, "foreach": foreach,
+            "lr": lr, "lambd": lambd, "alpha": alpha, "t0": t0, "weight_decay": weight_decay,
+            "foreach": foreach,
             "maximize": maximize, "differentiable": differentiable, "capturable": capturable})
 
     def step(self, closure=None):
@@ -41,7 +42,8 @@ class ASGD(Optimizer):
                              mu=tensor(1.0, dtype=dtype.float32), ax=zeros_like(parameter))
             state["step"] += 1
             step, eta, share = (as_number(state[name]) for name in ("step", "eta", "mu"))
-            apply_update("asgd_update", parameter, (state["ax"],), float(group["weight_decay"]), 1.0 - lambd * eta, -eta,
+            apply_update("asgd_update", parameter, (state["ax"],), float(group["weight_decay"]),
+                         1.0 - lambd * eta, -eta,
                          share, 1.0 - share, maximize=group["maximize"])
             state["eta"].fill_(lr / (1 + lambd * lr * step) ** group["alpha"])
             state["mu"].fill_(1 / max(1, step - group["t0"]))
@@ -61,7 +63,8 @@ class Rprop(Optimizer):
         foreach, capturable: accepted; the computation is the same.
     """
 
-    def __init__(self, params, lr=1e-2, etas=(0.5, 1.2), step_sizes=(1e-6, 50), *, capturable=False, foreach=None,
+    def __init__(self, params, lr=1e-2, etas=(0.5, 1.2), step_sizes=(1e-6, 50), *, capturable=False,
+                 foreach=None,
                  maximize=False, differentiable=False):
         check_flags(lr, foreach, None, differentiable)
         check_option("learning rate", lr)
@@ -81,7 +84,8 @@ class Rprop(Optimizer):
             if not state:
                 lr = float(as_number(group["lr"]))
                 state.update(step=step_counter(), prev=zeros_like(parameter),
-                             step_size=full_like(parameter, complex(lr, lr) if parameter.is_complex() else lr))
+                             step_size=full_like(parameter,
+                                                 complex(lr, lr) if parameter.is_complex() else lr))
             state["step"] += 1
             apply_update("rprop_update", parameter, (state["prev"], state["step_size"]), *numbers,
                          maximize=group["maximize"])

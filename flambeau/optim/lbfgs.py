@@ -29,7 +29,8 @@ class LBFGS(Optimizer):
             raise ValueError(f"Invalid learning rate: {lr}")
         super().__init__(params, {
             "lr": lr, "max_iter": max_iter, "max_eval": max_iter * 5 // 4 if max_eval is None else max_eval,
-            "tolerance_grad": tolerance_grad, "tolerance_change": tolerance_change, "history_size": history_size,
+            "tolerance_grad": tolerance_grad, "tolerance_change": tolerance_change,
+            "history_size": history_size,
             "line_search_fn": line_search_fn})
         if len(self.param_groups) != 1:
             raise ValueError("LBFGS doesn't support per-parameter options (parameter groups)")
@@ -62,7 +63,8 @@ class LBFGS(Optimizer):
             if slope > -group["tolerance_change"]:
                 break
             again = iteration < group["max_iter"]
-            loss, gradient, size, used = self._advance(group, closure, direction, size, slope, loss, gradient, again)
+            loss, gradient, size, used = self._advance(group, closure, direction, size, slope, loss, gradient,
+                                                       again)
             state["t"] = size
             calls += used
             state["func_evals"] += used

@@ -1,7 +1,8 @@
 """A line search for the strong Wolfe conditions (Nocedal and Wright, "Numerical optimization", algorithms 3.5 and 3.6)."""
 
 
-def strong_wolfe(at, size, direction, loss, gradient, slope, decrease=1e-4, curvature=0.9, tolerance=1e-9, most=25):
+def strong_wolfe(at, size, direction, loss, gradient, slope, decrease=1e-4, curvature=0.9, tolerance=1e-9,
+                 most=25):
     """The step along `direction` that lowers the loss enough and flattens its slope.
 
     Args:
@@ -38,7 +39,8 @@ def strong_wolfe(at, size, direction, loss, gradient, slope, decrease=1e-4, curv
         following = cubic_minimum(before, now, low, high)
         before, now = now, trial(following)
         calls += 1
-    best, used = _zoom(trial, bracket or [(0.0, loss, gradient, slope), now], too_high, flat, direction, tolerance,
+    best, used = _zoom(trial, bracket or [(0.0, loss, gradient, slope), now], too_high, flat, direction,
+                       tolerance,
                        most - calls)
     return best[1], best[2], best[0], calls + used
 

@@ -15,7 +15,8 @@ from flambeau.optim.schedule_cycles import (SWALR, CosineAnnealingLR, CosineAnne
                                             OneCycleLR)
 
 __all__ = ["ChainedScheduler", "ConstantLR", "CosineAnnealingLR", "CosineAnnealingWarmRestarts", "CyclicLR",
-           "ExponentialLR", "LRScheduler", "LambdaLR", "LinearLR", "MultiStepLR", "MultiplicativeLR", "OneCycleLR",
+           "ExponentialLR", "LRScheduler", "LambdaLR", "LinearLR", "MultiStepLR", "MultiplicativeLR",
+           "OneCycleLR",
            "PolynomialLR", "ReduceLROnPlateau", "SWALR", "SequentialLR", "StepLR", "_LRScheduler"]
 
 

@@ -24,7 +24,8 @@ class _Required:
 required = _Required()
 _OPTIONS = frozenset((      # what tells one kind of optimizer from another, in the groups of a state dict
     "alpha", "amsgrad", "beta2_decay", "betas", "centered", "d", "dampening", "eps", "etas", "history_size",
-    "initial_accumulator_value", "lambd", "lr_decay", "momentum", "momentum_decay", "nesterov", "ns_steps", "rho",
+    "initial_accumulator_value", "lambd", "lr_decay", "momentum", "momentum_decay", "nesterov", "ns_steps",
+                      "rho",
     "step_sizes", "t0"))
 
 
@@ -325,4 +326,5 @@ def check_flags(lr, foreach, fused, differentiable):
 def fits(parameter, *others):
     """True if the fused update takes these: one shape, one floating dtype, row-major."""
     return parameter.is_contiguous() and parameter.dtype.kind == "f" and all(
-        other.is_contiguous() and other.dtype is parameter.dtype and other.shape == parameter.shape for other in others)
+        other.is_contiguous() and other.dtype is parameter.dtype and other.shape == parameter.shape
+        for other in others)

@@ -41,7 +41,8 @@ class RMSprop(Optimizer):
             state["step"] += 1
             apply_update("rmsprop_update", parameter,
                          (state["square_avg"], state.get("grad_avg"), state.get("momentum_buffer")),
-                         float(group["weight_decay"]), alpha, 1.0 - alpha, float(group["eps"]), float(group["momentum"]),
+                         float(group["weight_decay"]), alpha, 1.0 - alpha, float(group["eps"]),
+                         float(group["momentum"]),
                          -float(as_number(group["lr"])), maximize=group["maximize"])
 
     def _state_of(self, parameter, group):

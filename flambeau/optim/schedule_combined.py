@@ -10,7 +10,8 @@ class _Combined(LRScheduler):
 
     def state_dict(self):
         """All attributes but the optimizer, with the state of each schedule."""
-        state = {key: value for key, value in self.__dict__.items() if key not in ("optimizer", "_schedulers")}
+        state = {key: value for key, value in self.__dict__.items() if key not in ("optimizer",
+                                                                                   "_schedulers")}
         return {**state, "_schedulers": [schedule.state_dict() for schedule in self._schedulers]}
 
     def load_state_dict(self, state_dict):

@@ -147,7 +147,8 @@ class CyclicLR(_MomentumLR):
         last_epoch: the last step done, to resume; -1 to start.
     """
 
-    def __init__(self, optimizer, base_lr, max_lr, step_size_up=2000, step_size_down=None, mode="triangular", gamma=1.0,
+    def __init__(self, optimizer, base_lr, max_lr, step_size_up=2000, step_size_down=None, mode="triangular",
+                 gamma=1.0,
                  scale_fn=None, scale_mode="cycle", cycle_momentum=True, base_momentum=0.8, max_momentum=0.9,
                  last_epoch=-1):
         check_optimizer(optimizer)
@@ -178,7 +179,8 @@ class CyclicLR(_MomentumLR):
         """The height of a cycle (or, by `scale_mode`, at a step) as a share of the first."""
         if self._scale_fn_custom is not None:
             return self._scale_fn_custom(x)
-        return {"triangular": 1.0, "triangular2": 1 / (2.0 ** (x - 1)), "exp_range": self.gamma ** x}[self.mode]
+        return {"triangular": 1.0, "triangular2": 1 / (2.0 ** (x - 1)),
+                "exp_range": self.gamma ** x}[self.mode]
 
     def get_lr(self):
         cycle = math.floor(1 + self.last_epoch / self.total_size)
@@ -222,7 +224,8 @@ class OneCycleLR(_MomentumLR):
     """
 
     def __init__(self, optimizer, max_lr, total_steps=None, epochs=None, steps_per_epoch=None, pct_start=0.3,
-                 anneal_strategy="cos", cycle_momentum=True, base_momentum=0.85, max_momentum=0.95, div_factor=25.0,
+                 anneal_strategy="cos", cycle_momentum=True, base_momentum=0.85, max_momentum=0.95,
+                 div_factor=25.0,
                  final_div_factor=1e4, three_phase=False, last_epoch=-1):
         check_optimizer(optimizer)
         self.optimizer = optimizer
@@ -276,14 +279,16 @@ class OneCycleLR(_MomentumLR):
         for group in self.optimizer.param_groups:
             rates.append(between(group[phase["start_lr"]], group[phase["end_lr"]], share))
             if self.cycle_momentum:
-                self._set_momentum(group, between(group[phase["start_momentum"]], group[phase["end_momentum"]], share))
+                self._set_momentum(group, between(group[phase["start_momentum"]],
+                                                  group[phase["end_momentum"]], share))
         return rates
 
 
 def _whole_number_of_steps(total, epochs, steps_per_epoch):
     if total is None and (epochs is None or steps_per_epoch is None):
         raise ValueError("You must define either total_steps OR (epochs AND steps_per_epoch)")
-    named = {"total_steps": total} if total is not None else {"epochs": epochs, "steps_per_epoch": steps_per_epoch}
+    named = {"total_steps": total} if total is not None else {"epochs": epochs,
+                                                              "steps_per_epoch": steps_per_epoch}
     for name, value in named.items():
         if value <= 0 or not isinstance(value, int):
             raise ValueError(f"Expected positive integer {name}, but got {value}")
@@ -324,6 +329,7 @@ class SWALR(LRScheduler):
         before, now = self._share(step - 1), self._share(step)
         rates = []
         for group in self.optimizer.param_groups:
-            start = group["swa_lr"] if before == 1 else (group["lr"] - before * group["swa_lr"]) / (1 - before)
+            start = group["swa_lr"] if before == 1 else (group["lr"] - before * group["swa_lr"]) / (1
+                                                                                                    - before)
             rates.append(group["swa_lr"] * now + start * (1 - now))
         return rates

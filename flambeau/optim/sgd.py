@@ -53,10 +53,12 @@ def sgd_step_(params, grads, buffers, *, lr, momentum, dampening, weight_decay, 
     for number, (parameter, gradient) in enumerate(zip(params, grads)):
         buffer = buffers[number] if momentum != 0 else None
         if momentum == 0 and fits(parameter, gradient):
-            update("sgd_update", (parameter,), parameter.detach(), gradient, float(weight_decay), -float(lr), maximize)
+            update("sgd_update", (parameter,), parameter.detach(), gradient, float(weight_decay), -float(lr),
+                   maximize)
             continue
         if buffer is not None and fits(parameter, gradient, buffer):
-            update("momentum_update", (parameter, buffer), parameter.detach(), gradient, buffer, float(weight_decay),
+            update("momentum_update", (parameter, buffer), parameter.detach(), gradient, buffer,
+                   float(weight_decay),
                    float(momentum), 1.0 - dampening, -float(lr), nesterov, maximize)
             continue
         if maximize:

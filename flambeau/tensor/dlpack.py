@@ -32,7 +32,8 @@ class ElementType(ctypes.Structure):
 class Array(ctypes.Structure):
     """DLTensor: sizes and strides count elements; no strides means row-major."""
 
-    _fields_ = [("data", ctypes.c_void_p), ("device", Device), ("ndim", ctypes.c_int32), ("dtype", ElementType),
+    _fields_ = [("data", ctypes.c_void_p), ("device", Device), ("ndim", ctypes.c_int32),
+                ("dtype", ElementType),
                 ("shape", ctypes.POINTER(ctypes.c_int64)), ("strides", ctypes.POINTER(ctypes.c_int64)),
                 ("byte_offset", ctypes.c_uint64)]
 
@@ -101,10 +102,12 @@ def to_dlpack(tensor, versioned=False):
     kind = _BFLOAT if dtype.name == "bfloat16" else _KINDS[dtype.kind]
     sizes = (ctypes.c_int64 * max(tensor.ndim, 1))(*tensor.shape)
     strides = (ctypes.c_int64 * max(tensor.ndim, 1))(*tensor.stride())
-    array = Array(tensor.data_ptr() or None, Device(_CPU, 0), tensor.ndim, ElementType(kind, 8 * dtype.itemsize, 1),
+    array = Array(tensor.data_ptr() or None, Device(_CPU, 0), tensor.ndim,
+                  ElementType(kind, 8 * dtype.itemsize, 1),
                   sizes, strides, 0)
     deleter = ctypes.cast(_give_back, ctypes.c_void_p)
-    record = VersionedTensor(*_VERSION, None, deleter, 0, array) if versioned else ManagedTensor(array, None, deleter)
+    record = VersionedTensor(*_VERSION, None, deleter, 0, array) if versioned else ManagedTensor(array, None,
+                                                                                                 deleter)
     address = ctypes.addressof(record)
     _lent[address] = (record, tensor.detach(), sizes, strides)
     name = b"dltensor_versioned" if versioned else b"dltensor"
@@ -136,7 +139,8 @@ def from_dlpack(ext_tensor, *, device=None, copy=None):
     address = id(capsule)       # CPython: the address of the object
     name = next((name for name in _RECORDS if _is_valid(address, name)), None)
     if name is None:
-        fail("from_dlpack", "the capsule was used before or has no tensor", hint="a capsule can be taken once")
+        fail("from_dlpack", "the capsule was used before or has no tensor",
+             hint="a capsule can be taken once")
     kind, record = _RECORDS[name], _pointer_in(address, name)
     _rename(capsule, _USED[name])
     made = _on(Borrowed(record, kind), kind.from_address(record).array)
@@ -154,17 +158,21 @@ def _capsule_of(array):
 def _on(owner, array):
     """A tensor on the memory that `array` describes."""
     if array.device.type != _CPU:
-        fail("from_dlpack", "the array is not in the memory of the CPU", f"device type {array.device.type}", "1 (CPU)")
+        fail("from_dlpack", "the array is not in the memory of the CPU", f"device type {array.device.type}",
+             "1 (CPU)")
     dtype = _dtype_of(array.dtype)
     shape = tuple(array.shape[i] for i in range(array.ndim))
-    strides = tuple(array.strides[i] for i in range(array.ndim)) if array.strides else contiguous_strides(shape)
+    strides = tuple(array.strides[i]
+                    for i in range(array.ndim)) if array.strides else contiguous_strides(shape)
     if any(stride < 0 for stride in strides):
-        fail("from_dlpack", "the array has negative strides", strides, "strides of 0 or more", hint="pass a copy",
+        fail("from_dlpack", "the array has negative strides", strides, "strides of 0 or more",
+             hint="pass a copy",
              kind=ValueError)
     is_empty = 0 in shape
     span = 0 if is_empty else (sum((n - 1) * s for n, s in zip(shape, strides)) + 1) * dtype.itemsize
     strides = contiguous_strides(shape) if is_empty else strides
-    return _core.from_memory((array.data or 0) + array.byte_offset, span, owner, shape, tuple(strides), 0, dtype)
+    return _core.from_memory((array.data or 0) + array.byte_offset, span, owner, shape, tuple(strides), 0,
+                             dtype)
 
 
 def _dtype_of(element):
@@ -172,7 +180,8 @@ def _dtype_of(element):
         kind = _BFLOAT if dtype.name == "bfloat16" else _KINDS[dtype.kind]
         if (element.kind, element.bits, element.lanes) == (kind, 8 * dtype.itemsize, 1):
             return dtype
-    fail("from_dlpack", "there is no such dtype here", f"kind {element.kind} of {element.bits} bits, {element.lanes} lanes",
+    fail("from_dlpack", "there is no such dtype here",
+         f"kind {element.kind} of {element.bits} bits, {element.lanes} lanes",
          kind=TypeError)
 
 
@@ -182,7 +191,8 @@ def _dlpack(self, *, stream=None, max_version=None, dl_device=None, copy=None):
         raise RuntimeError("stream should be None for tensors on the CPU")
     if dl_device is not None and tuple(dl_device) != (_CPU, 0):
         raise BufferError(f"the tensor is on the CPU, not on the device {dl_device}")
-    return to_dlpack(self.clone() if copy else self, max_version is not None and max_version[0] >= _VERSION[0])
+    return to_dlpack(self.clone() if copy else self, max_version is not None
+                     and max_version[0] >= _VERSION[0])
 
 
 METHODS = {"__dlpack__": _dlpack, "__dlpack_device__": lambda self: (_CPU, 0)}

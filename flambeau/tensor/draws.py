@@ -29,12 +29,14 @@ def multinomial(input, num_samples, replacement=False, *, generator=None, out=No
     import numpy
 
     weights = _checked_weights(input, num_samples, replacement)
-    uniform = create.rand(*_shape_of_draw(input, num_samples, replacement), dtype=float64, generator=generator).numpy()
+    uniform = create.rand(*_shape_of_draw(input, num_samples, replacement), dtype=float64,
+                          generator=generator).numpy()
     if replacement:
         edges = numpy.cumsum(weights, -1)
         rows = zip(edges.reshape(-1, edges.shape[-1]), (uniform * edges[..., -1:]).reshape(-1, num_samples))
         found = numpy.stack([numpy.searchsorted(edge, row, side="right") for edge, row in rows])
-        last = weights.shape[-1] - 1 - numpy.argmax((weights > 0)[..., ::-1], -1)       # rounding may lead past it
+        # rounding may lead past the last category that has a weight
+        last = weights.shape[-1] - 1 - numpy.argmax((weights > 0)[..., ::-1], -1)
         found = numpy.minimum(found.reshape(*weights.shape[:-1], num_samples), last[..., None])
     else:       # the smallest of exponential draws with these rates: Efraimidis and Spirakis (2006)
         with numpy.errstate(divide="ignore", invalid="ignore"):
@@ -77,7 +79,9 @@ def _result(made, out):
 def normal(mean, std=1.0, size=None, *, generator=None, out=None, dtype=None, layout=None, device=None,
            requires_grad=False):
     """Normal random numbers; `mean` and `std` are tensors (broadcast together) or numbers, numbers both need a `size`."""
-    smallest = float(std.min()) if isinstance(std, Tensor) and std.numel() else 0.0 if isinstance(std, Tensor) else std
+    smallest = std
+    if isinstance(std, Tensor):
+        smallest = float(std.min()) if std.numel() else 0.0
     if smallest < 0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {smallest:g}")
     if size is not None:
@@ -108,10 +112,12 @@ def binomial(count, prob, generator=None):
     """Numbers of successes in `count` trials of probability `prob`."""
     drawn = _host_generator(generator).binomial(count.detach().to(float64).numpy().astype("int64"),
                                                 prob.detach().to(float64).numpy())
-    return create.tensor(drawn.astype("float64") if hasattr(drawn, "astype") else float(drawn)).to(count.dtype)
+    return create.tensor(drawn.astype("float64") if hasattr(drawn, "astype")
+                         else float(drawn)).to(count.dtype)
 
 
-def randint_like(input, low, high=None, *, dtype=None, device=None, requires_grad=False, layout=None, pin_memory=False,
+def randint_like(input, low, high=None, *, dtype=None, device=None, requires_grad=False, layout=None,
+                 pin_memory=False,
                  memory_format=None, generator=None):
     """Random integers in [0, low), or in [low, high), in the shape and dtype of `input`."""
     low, high = (0, low) if high is None else (low, high)
@@ -169,6 +175,8 @@ def cauchy_(self, median=0, sigma=1, *, generator=None):
     return _filled(self, "cauchy_", ((_uniform(self, generator) - 0.5) * math.pi).tan() * sigma + median)
 
 
-NAMES = {"multinomial": multinomial, "normal": normal, "poisson": poisson, "binomial": binomial, "randint_like": randint_like}
-METHODS = {"multinomial": multinomial, "exponential_": exponential_, "geometric_": geometric_, "log_normal_": log_normal_,
+NAMES = {"multinomial": multinomial, "normal": normal, "poisson": poisson, "binomial": binomial,
+         "randint_like": randint_like}
+METHODS = {"multinomial": multinomial, "exponential_": exponential_, "geometric_": geometric_,
+           "log_normal_": log_normal_,
            "cauchy_": cauchy_}

@@ -5,10 +5,11 @@
 
 from flambeau.runtime import _core
 from flambeau.runtime._core import Tensor
-from flambeau.tensor import dlpack, draws, legacy, more_creation, numpy_protocol, questions, storage
+from flambeau.tensor import attributes, dlpack, draws, legacy, more_creation, numpy_protocol, questions, storage
 from flambeau.types.info import LAYOUTS
 
-NAMES = {**more_creation.NAMES, **draws.NAMES, **questions.NAMES, **legacy.TYPES, "from_dlpack": dlpack.from_dlpack, "to_dlpack": dlpack.to_dlpack,
+NAMES = {**more_creation.NAMES, **draws.NAMES, **questions.NAMES, **legacy.TYPES,
+         "from_dlpack": dlpack.from_dlpack, "to_dlpack": dlpack.to_dlpack,
          "UntypedStorage": storage.UntypedStorage, "TypedStorage": storage.TypedStorage}
 
 # Methods that are functions too in PyTorch, writing into their first argument.
@@ -17,6 +18,8 @@ atanh_ ceil_ celu_ clamp_ clamp_max_ clamp_min_ clip_ conj_physical_ cos_ cosh_ 
 exp_ expm1_ fill_ fix_ floor_ frac_ gcd_ i0_ index_put_ lcm_ ldexp_ log10_ log1p_ log2_ log_ logit_ nan_to_num_ neg_
 negative_ rad2deg_ reciprocal_ relu_ resize_as_ round_ rrelu_ rsqrt_ selu_ sigmoid_ sin_ sinc_ sinh_ sqrt_ square_ tan_
 tanh_ threshold_ trunc_ xlogy_ zero_""".split()
+
+_QUESTIONS = {name: questions.NAMES[name] for name in ("is_nonzero", "is_same_size")}
 
 
 def names():
@@ -27,8 +30,9 @@ def names():
 
 def attach():
     """Give Tensor the methods of this group."""
-    for name, value in {**storage.METHODS, **dlpack.METHODS, **legacy.METHODS, **draws.METHODS}.items():
-        if hasattr(value, "__name__"):
+    for name, value in {**storage.METHODS, **dlpack.METHODS, **legacy.METHODS, **draws.METHODS, **attributes.METHODS,
+                        **attributes.PROPERTIES, **_QUESTIONS}.items():
+        if getattr(value, "__name__", None) == "<lambda>":
             value.__name__ = name
         _core.attach_attribute(name, value)
     numpy_protocol.attach()

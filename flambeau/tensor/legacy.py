@@ -9,7 +9,8 @@ from flambeau.runtime._core import Size, Tensor
 from flambeau.tensor import create
 from flambeau.types import dtype as dtypes
 
-_PREFIXES = {"Float": "float32", "Double": "float64", "Half": "float16", "BFloat16": "bfloat16", "Byte": "uint8",
+_PREFIXES = {"Float": "float32", "Double": "float64", "Half": "float16", "BFloat16": "bfloat16",
+             "Byte": "uint8",
              "Char": "int8", "Short": "int16", "Int": "int32", "Long": "int64", "Bool": "bool"}
 
 
@@ -37,7 +38,8 @@ def _cut(data):
     """Nested sequences with floating point numbers cut to integers."""
     if isinstance(data, float):
         return int(data)
-    return [_cut(each) for each in data] if hasattr(data, "__iter__") and not isinstance(data, Tensor) else data
+    return [_cut(each) for each in data] if hasattr(data, "__iter__") and not isinstance(data,
+                                                                                         Tensor) else data
 
 
 def construct(tensor, args, kwargs):
@@ -67,7 +69,8 @@ class TensorType(type):
         return f"<class '{dtypes.repr_prefix()}.{cls.__name__}'>"
 
 
-TYPES = {f"{prefix}Tensor": TensorType(f"{prefix}Tensor", (), {"dtype": dtypes.by_name(name), "__module__": "torch",
+TYPES = {f"{prefix}Tensor": TensorType(f"{prefix}Tensor", (),
+                                       {"dtype": dtypes.by_name(name), "__module__": "torch",
                                                               "__doc__": f"Makes tensors of {name}."})
          for prefix, name in _PREFIXES.items()}
 

@@ -21,16 +21,19 @@ def range(start=0, end=None, step=1, *, out=None, dtype=None, layout=None, devic
     """start, start + step, ... up to and including end. PyTorch calls it deprecated; use arange."""
     start, end = (0, start) if end is None else (start, end)
     if step == 0 or (end - start) * step < 0:
-        raise RuntimeError("upper bound and lower bound inconsistent with step sign" if step else "step must be nonzero")
+        raise RuntimeError("upper bound and lower bound inconsistent with step sign" if step
+                           else "step must be nonzero")
     count = int((end - start) / step) + 1
-    made = (create.arange(count, dtype=float64) * step + start).to(get_default_dtype() if dtype is None else dtype)
+    made = (create.arange(count, dtype=float64) * step + start).to(get_default_dtype() if dtype is None
+                                                                   else dtype)
     return made.requires_grad_(True) if requires_grad else made
 
 
-def logspace(start, end, steps, base=10.0, *, out=None, dtype=None, layout=None, device=None, requires_grad=False):
+def logspace(start, end, steps, base=10.0, *, out=None, dtype=None, layout=None, device=None,
+             requires_grad=False):
     """`steps` powers of `base` with evenly spaced exponents from start to end."""
-    made = (create.linspace(start, end, steps, dtype=float64) * 0 + float(base)) ** create.linspace(start, end, steps,
-                                                                                                   dtype=float64)
+    exponents = create.linspace(start, end, steps, dtype=float64)
+    made = (exponents * 0 + float(base)) ** exponents
     dtype = get_default_dtype() if dtype is None else dtype
     made = (made + 1e-9 if dtype.is_integer else made).to(dtype)        # 2 ** 3.0 must not be cut to 7
     return made.requires_grad_(True) if requires_grad else made
@@ -58,7 +61,8 @@ def frombuffer(buffer, *, dtype, count=-1, offset=0, requires_grad=False):
     if count * dtype.itemsize > left:
         raise ValueError(f"requested buffer length ({count} * {dtype.itemsize} bytes) after offset ({offset} bytes) must not "
                          f"be greater than actual buffer length ({memory.size} bytes)")
-    made = _core.from_memory(memory.ctypes.data + offset, count * dtype.itemsize, memory, (count,), (1,), 0, dtype)
+    made = _core.from_memory(memory.ctypes.data + offset, count * dtype.itemsize, memory, (count,), (1,), 0,
+                             dtype)
     return made.requires_grad_(True) if requires_grad else made
 
 
@@ -79,13 +83,15 @@ def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=False):
     return made.requires_grad_(True) if requires_grad else made
 
 
-def empty_permuted(size, physical_layout, *, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False):
+def empty_permuted(size, physical_layout, *, dtype=None, layout=None, device=None, requires_grad=False,
+                   pin_memory=False):
     """Uninitialised memory whose dimensions lie in the order `physical_layout`, outermost first."""
     dense = contiguous_strides(tuple(size[axis] for axis in physical_layout))
     strides = [0] * len(size)
     for axis, stride in zip(physical_layout, dense):
         strides[axis] = stride
-    return create.empty_strided(tuple(size), tuple(strides), dtype=dtype, device=device, requires_grad=requires_grad)
+    return create.empty_strided(tuple(size), tuple(strides), dtype=dtype, device=device,
+                                requires_grad=requires_grad)
 
 
 def complex(real, imag, *, out=None):
@@ -108,5 +114,6 @@ def get_device(input):
     return -1
 
 
-NAMES = {function.__name__: function for function in (scalar_tensor, range, logspace, frombuffer, asarray, empty_permuted,
+NAMES = {function.__name__: function for function in (scalar_tensor, range, logspace, frombuffer, asarray,
+                                                      empty_permuted,
                                                       complex, polar, get_device)}

@@ -10,8 +10,10 @@ from flambeau.ops import write as writing
 from flambeau.runtime import _core
 from flambeau.tensor.create import from_numpy, tensor
 
-_FORMATS = {"bool": "?", "uint8": "B", "int8": "b", "int16": "h", "int32": "i", "int64": "q", "uint16": "H", "uint32": "I",
-            "uint64": "Q", "float16": "e", "float32": "f", "float64": "d", "complex64": "Zf", "complex128": "Zd"}
+_FORMATS = {"bool": "?", "uint8": "B", "int8": "b", "int16": "h", "int32": "i", "int64": "q", "uint16": "H",
+            "uint32": "I",
+            "uint64": "Q", "float16": "e", "float32": "f", "float64": "d", "complex64": "Zf",
+            "complex128": "Zd"}
 
 
 def is_array(value):
@@ -44,7 +46,8 @@ def array_wrap(self, array, context=None, return_scalar=False):
 def check_buffer(self):
     """Refuse a buffer of what has no elements to show."""
     if self.requires_grad:
-        fail("memoryview", "a tensor that requires gradients shows no buffer", hint="use tensor.detach()", kind=BufferError)
+        fail("memoryview", "a tensor that requires gradients shows no buffer", hint="use tensor.detach()",
+             kind=BufferError)
     if self.is_shape_only:
         fail("memoryview", "a meta tensor has no data", tuple(self.shape), kind=BufferError)
 
@@ -52,7 +55,8 @@ def check_buffer(self):
 def buffer_format(dtype):
     """The letter of Python's `struct` for a dtype."""
     if dtype.name not in _FORMATS:
-        fail("memoryview", "the buffer protocol has no such elements", dtype, hint="use tensor.float()", kind=BufferError)
+        fail("memoryview", "the buffer protocol has no such elements", dtype, hint="use tensor.float()",
+             kind=BufferError)
     return _FORMATS[dtype.name].encode()
 
 

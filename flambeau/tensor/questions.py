@@ -45,9 +45,8 @@ def is_signed(input):
 def is_nonzero(input):
     """True if the only element of `input` is not zero; RuntimeError if it has not one element."""
     if _checked("is_nonzero", input).numel() != 1:
-        some = "no" if input.numel() == 0 else "more than one"
-        raise RuntimeError(
-            f"Boolean value of Tensor with {some} value{'s' * (input.numel() == 0)} is ambiguous")
+        some = "no values" if input.numel() == 0 else "more than one value"
+        raise RuntimeError(f"Boolean value of Tensor with {some} is ambiguous")
     return bool(input.item())
 
 
@@ -190,11 +189,9 @@ def set_default_tensor_type(t):
 
 NAMES = {name: value for name, value in globals().items()
          if getattr(value, "__module__", None) == __name__ and not name.startswith("_")}
-NAMES |= {"Size": Size, "finfo": info.finfo, "iinfo": info.iinfo, "can_cast": info.can_cast, "layout": info.Layout,
+NAMES |= {"Size": Size, "finfo": info.finfo, "iinfo": info.iinfo, "can_cast": info.can_cast,
+          "layout": info.Layout,
           "memory_format": info.MemoryFormat, **info.LAYOUTS, **info.MEMORY_FORMATS, "newaxis": None}
-NAMES |= {
-    "float": dtypes.float32,
-    "int": dtypes.int32,
-    "cfloat": dtypes.complex64,
-     "cdouble": dtypes.complex128}
+NAMES |= {"float": dtypes.float32, "int": dtypes.int32, "cfloat": dtypes.complex64,
+          "cdouble": dtypes.complex128}
 NAMES |= {"get_num_threads": _core.get_num_threads, "set_num_threads": _core.set_num_threads}

@@ -96,5 +96,6 @@ def _shared(self):
 
 METHODS = {"untyped_storage": lambda self: UntypedStorage(self), "storage": lambda self: TypedStorage(self),
            "share_memory_": _shared, "is_shared": lambda self: False,
-           "is_set_to": lambda self, tensor: isinstance(tensor, Tensor) and self.data_ptr() == tensor.data_ptr()
+           "is_set_to": lambda self, tensor: isinstance(tensor, Tensor)
+           and self.data_ptr() == tensor.data_ptr()
            and tuple(self.shape) == tuple(tensor.shape) and self.stride() == tensor.stride()}

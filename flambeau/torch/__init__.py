@@ -15,4 +15,4 @@ __version__ = "2.13.0+flambeau.0.1.0"      # the PyTorch whose API is meant, and
 
 set_repr_prefix("torch")
 
-__getattr__, __dir__ = _mirror.mirror(__name__, "flambeau")
+__getattr__, __dir__ = _mirror.mirror(__name__, "flambeau", "flambeau.torch._top")

@@ -26,7 +26,8 @@ def mirror(module, *sources):
     present = [source for source in sources if exists(source)]
     if sources and not present:
         shown = "torch" + module[len(_FACADE):]
-        raise ModuleNotFoundError(f"No module named {shown!r} in Flambeau's facade of torch (yet)", name=shown)
+        raise ModuleNotFoundError(f"No module named {shown!r} in Flambeau's facade of torch (yet)",
+                                  name=shown)
 
     def find(name):
         if name == "__all__":

@@ -3,7 +3,8 @@
 import multiprocessing
 from multiprocessing import *  # noqa: F403
 
-__all__ = [*multiprocessing.__all__, "get_all_sharing_strategies", "get_sharing_strategy", "set_sharing_strategy", "spawn",
+__all__ = [*multiprocessing.__all__, "get_all_sharing_strategies", "get_sharing_strategy",
+           "set_sharing_strategy", "spawn",
            "start_processes"]
 
 

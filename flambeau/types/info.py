@@ -3,7 +3,8 @@
 from flambeau.types import dtype as dtypes
 
 #                 digits after the point, exponent of the largest, mantissa bits
-_FLOATS = {"float16": (3, 16, 10), "bfloat16": (2, 128, 7), "float32": (6, 128, 23), "float64": (15, 1024, 52)}
+_FLOATS = {"float16": (3, 16, 10), "bfloat16": (2, 128, 7), "float32": (6, 128, 23),
+           "float64": (15, 1024, 52)}
 _PARTS = {"complex64": dtypes.float32, "complex128": dtypes.float64}
 
 
@@ -83,9 +84,11 @@ class MemoryFormat(_Named):
     """The order of a tensor's dimensions in memory."""
 
 
-LAYOUTS = {name: Layout(name) for name in ("strided", "sparse_coo", "sparse_csr", "sparse_csc", "sparse_bsr", "sparse_bsc",
+LAYOUTS = {name: Layout(name) for name in ("strided", "sparse_coo", "sparse_csr", "sparse_csc", "sparse_bsr",
+                                           "sparse_bsc",
                                            "jagged")}
-MEMORY_FORMATS = {name: MemoryFormat(name) for name in ("contiguous_format", "preserve_format", "channels_last",
+MEMORY_FORMATS = {name: MemoryFormat(name) for name in ("contiguous_format", "preserve_format",
+                                                        "channels_last",
                                                         "channels_last_3d")}
 
 

@@ -67,7 +67,8 @@ def test_the_nearest_name_and_the_places(tmp_path):
 def test_other_names_for_modules(tmp_path):
     _, uses = read(tmp_path, "import torch as t\nfrom torch.nn import functional as G, Linear as L\nact = G.gelu\n"
                              "act(L(1, 2)(t.ones(1)))\n")
-    assert {use.name for use in uses.names()} == {"torch.nn.functional", "torch.nn.Linear", "torch.nn.functional.gelu",
+    assert {use.name for use in uses.names()} == {"torch.nn.functional", "torch.nn.Linear",
+                                                  "torch.nn.functional.gelu",
                                                   "torch.ones"}
 
 
@@ -101,7 +102,8 @@ def test_exit_status_and_last_line(tmp_path, capsys, text, status, last):
 def test_the_table(tmp_path):
     path = tmp_path / "script.py"
     path.write_text("import torch\ntorch.relux(torch.ones(2))\n")
-    done = subprocess.run([sys.executable, "-m", "flambeau.cli", "check", str(path)], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-m", "flambeau.cli", "check", str(path)], capture_output=True,
+                          text=True)
     assert done.stdout == ("names\n"
                            "API          supported  uses  first\n"
                            "-----------  ---------  ----  -----------  -------------------\n"

@@ -150,7 +150,8 @@ def test_a_sitecustomize_of_the_users_own_still_runs_in_them(tmp_path):
     (tmp_path / "own" / "sitecustomize.py").write_text("import builtins\nbuiltins.mark = 'mine'\n")
     script = tmp_path / "script.py"
     script.write_text("import subprocess, sys\nsubprocess.run([sys.executable, '-c', 'import torch; print(mark)'])\n")
-    environment = dict(os.environ, PYTHONPATH=f"{tmp_path / 'own'}{os.pathsep}{Path(flambeau.__file__).parent.parent}")
+    environment = dict(os.environ,
+                       PYTHONPATH=f"{tmp_path / 'own'}{os.pathsep}{Path(flambeau.__file__).parent.parent}")
     done = launch(str(script), env=environment)
     assert done.stdout == "mine\n", done.stderr
 

@@ -4,7 +4,8 @@ import pytest
 
 import flambeau as fl
 from flambeau.data import (
-    BatchSampler, DistributedSampler, RandomSampler, Sampler, SequentialSampler, SubsetRandomSampler, WeightedRandomSampler)
+    BatchSampler, DistributedSampler, RandomSampler, Sampler, SequentialSampler, SubsetRandomSampler,
+    WeightedRandomSampler)
 
 
 def test_sequential():
@@ -86,7 +87,8 @@ def test_weighted():
 
 
 @pytest.mark.parametrize("arguments, message", [
-    (([1.0], 0), "positive integer value"), (([1.0], 1, "no"), "should be a boolean"), (([[1.0]], 1), "1d sequence")])
+    (([1.0], 0), "positive integer value"), (([1.0], 1, "no"), "should be a boolean"),
+    (([[1.0]], 1), "1d sequence")])
 def test_weighted_refuses(arguments, message):
     with pytest.raises(ValueError, match=message):
         WeightedRandomSampler(*arguments)

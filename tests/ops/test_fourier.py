@@ -75,3 +75,21 @@ def test_shifts_and_frequencies():
 def test_refused(call):
     with pytest.raises(RuntimeError):
         call()
+
+
+@pytest.mark.parametrize("normalized, onesided", [(False, True), (True, False)])
+@pytest.mark.parametrize("center", [True, False])
+def test_short_time_transform_and_back(center, normalized, onesided):
+    x = RNG.uniform(-1, 1, (2, 400))
+    window = fl.hann_window(60, dtype=fl.float64) + 0.1
+    how = {"window": window, "win_length": 60, "center": center, "normalized": normalized,
+           "onesided": onesided}
+    spectra = fl.stft(fl.tensor(x), 64, 16, return_complex=True, **how)
+    assert spectra.shape[1] == (33 if onesided else 64)
+    if not center:
+        frame = x[:, 16:80] * numpy.pad(window.numpy(), 2)
+        want = (numpy.fft.rfft if onesided else numpy.fft.fft)(frame, norm="ortho" if normalized else None)
+        numpy.testing.assert_allclose(array_of(spectra)[:, :, 1], want, atol=1e-12)
+        return              # the first values lie under no window's middle
+    back = fl.istft(spectra, 64, 16, length=400, **how)
+    numpy.testing.assert_allclose(back.numpy(), x, atol=1e-12)

@@ -72,7 +72,8 @@ def nadam(lr=2e-3, b1=0.9, b2=0.999, eps=1e-8, weight_decay=0, decoupled_weight_
         product *= now
         average, square = b1 * average + (1 - b1) * g, b2 * square + (1 - b2) * g * g
         scale = np.sqrt(square / (1 - b2 ** t)) + eps
-        x = x - lr * (1 - now) / (1 - product) * g / scale - lr * following / (1 - product * following) * average / scale
+        x = x - lr * (1 - now) / (1 - product) * g / scale - lr * following / (1 - product
+                                                                               * following) * average / scale
     return x
 
 
@@ -109,9 +110,11 @@ def rprop(lr=1e-2, etas=(0.5, 1.2), step_sizes=(1e-6, 50)):
 
 CASES = [
     ("RMSprop", rmsprop, {}), ("RMSprop", rmsprop, {"momentum": 0.9, "centered": True, "weight_decay": 0.1}),
-    ("Adagrad", adagrad, {}), ("Adagrad", adagrad, {"lr_decay": 0.1, "initial_accumulator_value": 0.5, "weight_decay": 0.2}),
+    ("Adagrad", adagrad, {}), ("Adagrad", adagrad, {"lr_decay": 0.1, "initial_accumulator_value": 0.5,
+                                                    "weight_decay": 0.2}),
     ("Adadelta", adadelta, {}), ("Adamax", adamax, {}), ("NAdam", nadam, {}),
-    ("NAdam", nadam, {"weight_decay": 0.1, "decoupled_weight_decay": True}), ("RAdam", radam, {"betas": (0.9, 0.6)}),
+    ("NAdam", nadam, {"weight_decay": 0.1, "decoupled_weight_decay": True}),
+    ("RAdam", radam, {"betas": (0.9, 0.6)}),
     ("RAdam", radam, {}), ("ASGD", asgd, {"lr": 0.1, "lambd": 0.1}), ("Rprop", rprop, {}),
 ]
 
@@ -120,12 +123,14 @@ CASES = [
 @pytest.mark.parametrize("name, formula, options", CASES, ids=[f"{c[0]}-{len(c[2])}" for c in CASES])
 def test_formula(name, formula, options, strided):
     parameter, _ = run(name, options, strided)
-    tolerance = 1e-5 if name in ("NAdam", "ASGD") else 1e-9     # they keep a float32 number in their state, as PyTorch
+    tolerance = 1e-5 if name in ("NAdam",
+                                 "ASGD") else 1e-9     # they keep a float32 number in their state, as PyTorch
     np.testing.assert_allclose(parameter.detach().numpy(), formula(**options), rtol=tolerance)
 
 
 @pytest.mark.parametrize("name, keys", [
-    ("RMSprop", ["step", "square_avg"]), ("Adagrad", ["step", "sum"]), ("Adadelta", ["step", "square_avg", "acc_delta"]),
+    ("RMSprop", ["step", "square_avg"]), ("Adagrad", ["step", "sum"]),
+    ("Adadelta", ["step", "square_avg", "acc_delta"]),
     ("Adamax", ["step", "exp_avg", "exp_inf"]), ("NAdam", ["step", "mu_product", "exp_avg", "exp_avg_sq"]),
     ("RAdam", ["step", "exp_avg", "exp_avg_sq"]), ("ASGD", ["step", "eta", "mu", "ax"]),
     ("Rprop", ["step", "prev", "step_size"]),
@@ -137,7 +142,8 @@ def test_state_is_laid_out_as_pytorch_does(name, keys):
     assert state["step"].dtype is fl.float32 and state["step"].item() == len(GRADIENTS)
 
 
-@pytest.mark.parametrize("name", ["RMSprop", "Adagrad", "Adadelta", "Adamax", "NAdam", "RAdam", "ASGD", "Rprop", "Adafactor"])
+@pytest.mark.parametrize("name", ["RMSprop", "Adagrad", "Adadelta", "Adamax", "NAdam", "RAdam", "ASGD",
+                                  "Rprop", "Adafactor"])
 def test_maximize_is_the_gradient_turned_round(name):
     results = []
     for sign, maximize in ((1, False), (-1, True)):
@@ -152,8 +158,10 @@ def test_maximize_is_the_gradient_turned_round(name):
 
 @pytest.mark.parametrize("name, options, message", [
     ("RMSprop", {"alpha": -1}, "Invalid alpha value"), ("Adadelta", {"rho": 1.5}, "Invalid rho value"),
-    ("Rprop", {"etas": (1.1, 1.2)}, "Invalid eta values"), ("NAdam", {"betas": (1.0, 0.9)}, "beta parameter at index 0"),
-    ("Adafactor", {"d": 0.5}, "Clipping threshold d should be >= 1"), ("LBFGS", {"lr": -1}, "Invalid learning rate"),
+    ("Rprop", {"etas": (1.1, 1.2)}, "Invalid eta values"),
+    ("NAdam", {"betas": (1.0, 0.9)}, "beta parameter at index 0"),
+    ("Adafactor", {"d": 0.5}, "Clipping threshold d should be >= 1"),
+    ("LBFGS", {"lr": -1}, "Invalid learning rate"),
 ])
 def test_options_are_checked(name, options, message):
     with pytest.raises(ValueError, match=message):
@@ -195,16 +203,19 @@ def test_adafactor_keeps_a_row_and_a_column():
     optimizer.step()
     state = optimizer.state[parameter]
     assert tuple(state["row_var"].shape) == (4, 1) and tuple(state["col_var"].shape) == (1, 6)
-    np.testing.assert_allclose(parameter.detach().numpy(), 0.99, rtol=1e-6)     # equal gradients: the whole relative step
+    np.testing.assert_allclose(parameter.detach().numpy(), 0.99,
+                               rtol=1e-6)     # equal gradients: the whole relative step
 
 
 @pytest.mark.parametrize("one, other, option", [("Adam", "SGD", "betas"), ("SGD", "Adam", "momentum"),
-                                                ("RMSprop", "Adagrad", "alpha"), ("LBFGS", "SGD", "history_size")])
+                                                ("RMSprop", "Adagrad", "alpha"),
+                                                ("LBFGS", "SGD", "history_size")])
 def test_the_state_of_another_kind_of_optimizer_is_refused(one, other, option):
     parameter = nn.Parameter(fl.ones(1))
     saved = getattr(optim, one)([parameter]).state_dict()
     target = getattr(optim, other)([parameter], lr=0.25)
-    with pytest.raises(ValueError, match=rf"\[{other}\] this is the state of another optimizer: .*\b{option}\b"):
+    with pytest.raises(ValueError,
+                       match=rf"\[{other}\] this is the state of another optimizer: .*\b{option}\b"):
         target.load_state_dict(saved)
     assert target.param_groups[0]["lr"] == 0.25
     optim.AdamW([parameter]).load_state_dict(optim.Adam([parameter]).state_dict())

@@ -31,12 +31,15 @@ def rates(make, epochs, reload_at=None, lr=1.0, momentum=0.9):
 CASES = {
     "ConstantLR": (lambda o: lr_scheduler.ConstantLR(o, 0.25, 3), [0.25, 0.25, 0.25, 1, 1]),
     "PolynomialLR": (lambda o: lr_scheduler.PolynomialLR(o, 4, 2.0), [1, 9 / 16, 1 / 4, 1 / 16, 0, 0]),
-    "WarmRestarts": (lambda o: lr_scheduler.CosineAnnealingWarmRestarts(o, 2, 2), [1, 0.5, 1, (2 + 2 ** 0.5) / 4, 0.5,
+    "WarmRestarts": (lambda o: lr_scheduler.CosineAnnealingWarmRestarts(o, 2, 2),
+                     [1, 0.5, 1, (2 + 2 ** 0.5) / 4, 0.5,
                                                                                  (2 - 2 ** 0.5) / 4, 1]),
     "triangular": (lambda o: lr_scheduler.CyclicLR(o, 0, 1, 2, 4), [0, 0.5, 1, 0.75, 0.5, 0.25, 0, 0.5]),
     "triangular2": (lambda o: lr_scheduler.CyclicLR(o, 0, 1, 1, mode="triangular2"), [0, 1, 0, 0.5, 0, 0.25]),
-    "exp_range": (lambda o: lr_scheduler.CyclicLR(o, 0, 1, 1, mode="exp_range", gamma=0.5), [0, 0.5, 0, 0.125, 0]),
-    "OneCycleLR": (lambda o: lr_scheduler.OneCycleLR(o, 1.0, 6, pct_start=0.5, anneal_strategy="linear", div_factor=5.0,
+    "exp_range": (lambda o: lr_scheduler.CyclicLR(o, 0, 1, 1, mode="exp_range", gamma=0.5),
+                  [0, 0.5, 0, 0.125, 0]),
+    "OneCycleLR": (lambda o: lr_scheduler.OneCycleLR(o, 1.0, 6, pct_start=0.5, anneal_strategy="linear",
+                                                     div_factor=5.0,
                                                      final_div_factor=2.0), [0.2, 0.6, 1, 0.7, 0.4, 0.1]),
     "SequentialLR": (lambda o: lr_scheduler.SequentialLR(o, [lr_scheduler.ConstantLR(o, 0.1, 10),
                                                              lr_scheduler.ExponentialLR(o, 0.5)], [2]),
@@ -63,7 +66,8 @@ def test_one_cycle_along_cosines_and_its_momentum():
         optimizer.step()
         schedule.step()
     share = 2 / 4.5
-    assert optimizer.param_groups[0]["lr"] == pytest.approx(1 + (0.04 - 1) / 2 * (1 + math.cos(math.pi * share)))
+    assert optimizer.param_groups[0]["lr"] == pytest.approx(1 + (0.04 - 1) / 2
+                                                            * (1 + math.cos(math.pi * share)))
     with pytest.raises(ValueError, match="Tried to step 12 times"):
         for _ in range(10):
             schedule.step()

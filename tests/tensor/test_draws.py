@@ -29,8 +29,10 @@ def test_multinomial_without_replacement_draws_each_once():
 
 
 @pytest.mark.parametrize("weights, count, message", [
-    ([1.0, 1.0], 3, "without replacement"), ([0.0, 0.0], 1, "sum of probabilities <= 0"), ([1.0, -1.0], 1, "element < 0"),
-    ([float("nan"), 1.0], 1, "element < 0"), ([1.0, 1.0], 0, "n_sample <= 0"), ([[[1.0]]], 1, "1 or 2 dim"), ([1, 2], 1, "floating"),
+    ([1.0, 1.0], 3, "without replacement"), ([0.0, 0.0], 1, "sum of probabilities <= 0"),
+    ([1.0, -1.0], 1, "element < 0"),
+    ([float("nan"), 1.0], 1, "element < 0"), ([1.0, 1.0], 0, "n_sample <= 0"), ([[[1.0]]], 1, "1 or 2 dim"),
+    ([1, 2], 1, "floating"),
 ])
 def test_multinomial_refuses(weights, count, message):
     with pytest.raises(RuntimeError, match=message):
@@ -50,7 +52,8 @@ def test_normal():
 @pytest.mark.parametrize("fill, mean, spread", [
     (lambda x: x.exponential_(2.0), 0.5, 0.5), (lambda x: x.geometric_(0.25), 4, 12 ** 0.5),
     (lambda x: x.log_normal_(0.0, 0.5), np.exp(0.125), np.exp(0.125) * np.sqrt(np.exp(0.25) - 1)),
-    (lambda x: fl.poisson(x.fill_(3.5)), 3.5, 3.5 ** 0.5), (lambda x: fl.binomial(x.fill_(10), fl.full_like(x, 0.3)), 3, 2.1 ** 0.5),
+    (lambda x: fl.poisson(x.fill_(3.5)), 3.5, 3.5 ** 0.5),
+    (lambda x: fl.binomial(x.fill_(10), fl.full_like(x, 0.3)), 3, 2.1 ** 0.5),
 ], ids=["exponential", "geometric", "log_normal", "poisson", "binomial"])
 def test_moments(fill, mean, spread):
     drawn = fill(fl.empty(COUNT)).numpy()
@@ -65,7 +68,8 @@ def test_cauchy_has_its_quartiles():
 
 def test_a_seed_repeats_and_a_generator_has_draws_of_its_own():
     def draw(generator=None):
-        return [fl.multinomial(fl.ones(5), 3, generator=generator).tolist(), fl.poisson(fl.ones(5), generator).tolist(),
+        return [fl.multinomial(fl.ones(5), 3, generator=generator).tolist(),
+                fl.poisson(fl.ones(5), generator).tolist(),
                 fl.empty(3).exponential_(generator=generator).tolist()]
 
     first = draw()
@@ -74,7 +78,8 @@ def test_a_seed_repeats_and_a_generator_has_draws_of_its_own():
     assert draw() == first
 
 
-@pytest.mark.parametrize("method, arguments", [("exponential_", (0,)), ("geometric_", (1.5,)), ("log_normal_", (0, 0)),
+@pytest.mark.parametrize("method, arguments", [("exponential_", (0,)), ("geometric_", (1.5,)),
+                                               ("log_normal_", (0, 0)),
                                                ("cauchy_", (0, 0))])
 def test_parameters_are_checked(method, arguments):
     with pytest.raises(RuntimeError, match=f"{method} expects"):

@@ -27,7 +27,8 @@ def test_frombuffer_shares_memory():
 
 
 @pytest.mark.parametrize("options, message", [
-    ({"offset": 1}, "multiple of element size"), ({"count": 5}, "greater than actual buffer length"), ({"offset": 16}, "minus 1"),
+    ({"offset": 1}, "multiple of element size"), ({"count": 5}, "greater than actual buffer length"),
+    ({"offset": 16}, "minus 1"),
 ])
 def test_frombuffer_refuses(options, message):
     with pytest.raises(ValueError, match=message):

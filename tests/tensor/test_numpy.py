@@ -7,14 +7,16 @@ import pytest
 
 import flambeau as fl
 
-OPERATORS = [operator.add, operator.sub, operator.mul, operator.truediv, operator.eq, operator.lt, operator.pow]
+OPERATORS = [operator.add, operator.sub, operator.mul, operator.truediv, operator.eq, operator.lt,
+             operator.pow]
 
 
 @pytest.mark.parametrize("function", OPERATORS, ids=lambda function: function.__name__)
 def test_an_array_beside_a_tensor_is_a_tensor(function):
     numbers, array = np.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]), np.array([3.0, 2.0, 1.0])
     tensor = fl.from_numpy(numbers)
-    for got, wanted in ((function(tensor, array), function(numbers, array)), (function(array, tensor), function(array, numbers))):
+    for got, wanted in ((function(tensor, array), function(numbers, array)),
+                        (function(array, tensor), function(array, numbers))):
         assert isinstance(got, fl.Tensor)
         np.testing.assert_allclose(got.numpy(), wanted)
 
@@ -58,7 +60,8 @@ def test_conversion():
         np.asarray(fl.ones(2, requires_grad=True))
 
 
-@pytest.mark.parametrize("name", ["bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64"])
+@pytest.mark.parametrize("name", ["bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float32",
+                                  "float64"])
 def test_the_buffer_is_the_tensors_memory(name):
     x = fl.from_numpy(np.arange(6).reshape(2, 3).astype(name))
     view = memoryview(x)

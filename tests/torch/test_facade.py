@@ -23,11 +23,15 @@ def own_names_again():
 
 
 SAME = {
-    "nn.Linear": "nn.Linear", "nn.modules.linear.Linear": "nn.Linear", "nn.functional.relu": "nn.functional.relu",
-    "optim.Adam": "optim.Adam", "optim.adam.Adam": "optim.Adam", "optim.optimizer.Optimizer": "optim.Optimizer",
+    "nn.Linear": "nn.Linear", "nn.modules.linear.Linear": "nn.Linear",
+    "nn.functional.relu": "nn.functional.relu",
+    "optim.Adam": "optim.Adam", "optim.adam.Adam": "optim.Adam",
+    "optim.optimizer.Optimizer": "optim.Optimizer",
     "optim.lr_scheduler.StepLR": "optim.lr_scheduler.StepLR", "utils.data.DataLoader": "data.DataLoader",
-    "utils.data.dataset.TensorDataset": "data.TensorDataset", "utils.data.sampler.Sampler": "data.sampler.Sampler",
-    "Tensor": "Tensor", "autograd.grad": "autograd.grad", "serialization.load": "load", "random.manual_seed": "manual_seed",
+    "utils.data.dataset.TensorDataset": "data.TensorDataset",
+    "utils.data.sampler.Sampler": "data.sampler.Sampler",
+    "Tensor": "Tensor", "autograd.grad": "autograd.grad", "serialization.load": "load",
+    "random.manual_seed": "manual_seed",
     "functional.cat": "cat", "autograd.grad_mode.no_grad": "no_grad",
 }
 
@@ -53,15 +57,18 @@ def test_every_module_imports_or_says_what_is_missing(path):
     try:
         module = importlib.import_module(".".join(["flambeau.torch", *parts]))
     except ModuleNotFoundError as error:
-        assert re.fullmatch(r"No module named 'torch\.[\w.]+' in Flambeau's facade of torch \(yet\)", str(error))
+        assert re.fullmatch(r"No module named 'torch\.[\w.]+' in Flambeau's facade of torch \(yet\)",
+                            str(error))
     else:
         assert all(isinstance(name, str) for name in dir(module))
 
 
 def test_what_is_missing_is_two_errors_and_names_the_nearest():
-    with pytest.raises(_mirror.UnsupportedError, match=r"torch\.optim\.Adem is not supported.*\n.*torch\.optim\.Adam"):
+    with pytest.raises(_mirror.UnsupportedError,
+                       match=r"torch\.optim\.Adem is not supported.*\n.*torch\.optim\.Adam"):
         torch.optim.Adem
-    assert issubclass(_mirror.UnsupportedError, AttributeError) and issubclass(_mirror.UnsupportedError, NotImplementedError)
+    assert issubclass(_mirror.UnsupportedError, AttributeError) and issubclass(_mirror.UnsupportedError,
+                                                                               NotImplementedError)
     assert not hasattr(torch.nn, "NoSuchLayer") and not hasattr(torch, "memory")
 
 
@@ -74,13 +81,38 @@ def test_dtypes_and_constants():
 
 
 def test_no_device_but_the_cpu():
-    assert not (torch.cuda.is_available() or torch.backends.mps.is_available() or torch.accelerator.is_available())
+    assert not (torch.cuda.is_available() or torch.backends.mps.is_available()
+                or torch.accelerator.is_available())
     assert torch.cuda.device_count() == torch.cuda.memory_allocated() == 0 and torch.cpu.is_available()
     torch.cuda.manual_seed_all(1)
     torch.backends.cudnn.benchmark = True
     with pytest.raises(RuntimeError, match=r"\[cuda.synchronize\] Flambeau has no CUDA device"):
         torch.cuda.synchronize()
     assert torch.version.cuda is None and not torch.distributed.is_available()
+
+
+def test_mixed_precision_for_cuda_is_switched_off_with_a_warning():
+    with pytest.warns(UserWarning, match="CUDA is not available"):
+        scaler = torch.cuda.amp.GradScaler()
+    with pytest.warns(UserWarning, match="CUDA is not available. Disabling"):
+        with torch.autocast("cuda", dtype=torch.float16):
+            pass
+    parameter = torch.nn.Parameter(torch.ones(1))
+    loss = scaler.scale((parameter * 3).sum())
+    loss.backward()
+    scaler.step(torch.optim.SGD([parameter], lr=1.0))
+    scaler.update()
+    assert parameter.item() == -2 and not scaler.is_enabled()
+    with torch.autocast("cpu", enabled=False):
+        pass
+
+
+def test_data_parallel_on_one_device_is_the_module():
+    model = torch.nn.DataParallel(torch.nn.Linear(2, 3))
+    x = torch.ones(4, 2)
+    assert torch.equal(model(x), model.module(x)) and list(model.state_dict()) == ["module.weight", "module.bias"]
+    with pytest.raises(RuntimeError, match="several processes is not available"):
+        torch.distributed.init_process_group("gloo")
 
 
 def test_variable_is_the_tensor():
@@ -104,8 +136,10 @@ def test_pairs():
 
 # ------------------------------------------------------------------------------------ torch.testing
 CLOSE = [
-    ([1.0, 2.0], [1.0, 2.0 + 1e-8], {}), ([1.0], [1.5], {"rtol": 0, "atol": 0.5}), (1, 1, {}), (1.0, 1.0 + 1e-8, {}),
-    (np.ones(3), np.ones(3), {}), ({"a": [1, 2]}, {"a": [1, 2]}, {}), ([float("nan")], [float("nan")], {"equal_nan": True}),
+    ([1.0, 2.0], [1.0, 2.0 + 1e-8], {}), ([1.0], [1.5], {"rtol": 0, "atol": 0.5}), (1, 1, {}),
+    (1.0, 1.0 + 1e-8, {}),
+    (np.ones(3), np.ones(3), {}), ({"a": [1, 2]}, {"a": [1, 2]}, {}),
+    ([float("nan")], [float("nan")], {"equal_nan": True}),
     ([float("inf")], [float("inf")], {}),
 ]
 
@@ -124,7 +158,8 @@ FAR = [
      "Greatest relative difference: 0.6 at index (1,)"),
     (lambda: (1.0, 2.0), "Scalars are not close!\n\nExpected 2.0 but got 1.0.\nAbsolute difference: 1.0 (up to 1e-07 allowed)"
                          "\nRelative difference: 0.5 (up to 1e-07 allowed)"),
-    (lambda: (torch.ones(2), torch.ones(3)), "The values for attribute 'shape' do not match: torch.Size([2]) != torch.Size([3])."),
+    (lambda: (torch.ones(2), torch.ones(3)),
+     "The values for attribute 'shape' do not match: torch.Size([2]) != torch.Size([3])."),
     (lambda: (torch.ones(2), torch.ones(2, dtype=torch.float64)),
      "The values for attribute 'dtype' do not match: torch.float32 != torch.float64."),
     (lambda: ([1, {"a": 2}], [1, {"a": 3}]),

@@ -5,18 +5,13 @@ from flambeau.ops import convolution, padding, products
 
 conv1d, conv2d, conv3d = convolution.conv1d, convolution.conv2d, convolution.conv3d
 conv_transpose1d, conv_transpose2d = convolution.conv_transpose1d, convolution.conv_transpose2d
-conv_transpose3d = convolution.conv_transpose3d
+conv_transpose3d, conv_tbc = convolution.conv_transpose3d, convolution.conv_tbc
 bilinear, pad = products.bilinear, padding.pad
 
 
 def linear(input, weight, bias=None):
     """`input @ weight.T + bias`: (..., in), (out, in), (out) -> (..., out)."""
     return ops.linear(input, weight, bias)
-
-
-def conv_tbc(input, weight, bias, pad=0):
-    """1-d convolution of (time, batch, in) with (kernel, in, out) -> (time', batch, out)."""
-    return conv1d(input.permute(1, 2, 0), weight.permute(2, 1, 0), bias, padding=pad).permute(2, 0, 1)
 
 
 def unfold(input, kernel_size, dilation=1, padding=0, stride=1):

@@ -3,6 +3,7 @@
 enabled = False
 deterministic = True
 benchmark = False
+allow_tf32 = False
 
 
 def is_available():

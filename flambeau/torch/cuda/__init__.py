@@ -68,7 +68,8 @@ def _refused(name):
 
 
 synchronize, current_device, get_device_name, get_device_properties, get_device_capability, set_device, mem_get_info = map(
-    _refused, ("synchronize", "current_device", "get_device_name", "get_device_properties", "get_device_capability",
+    _refused, ("synchronize", "current_device", "get_device_name", "get_device_properties",
+               "get_device_capability",
                "set_device", "mem_get_info"))
 
 

@@ -5,11 +5,13 @@ from collections.abc import Mapping, Sequence
 from flambeau.tensor import Tensor, as_tensor
 from flambeau.types.dtype import promote
 
-_TOLERANCES = {"float16": (1e-3, 1e-5), "bfloat16": (1.6e-2, 1e-5), "float32": (1.3e-6, 1e-5), "float64": (1e-7, 1e-7),
+_TOLERANCES = {"float16": (1e-3, 1e-5), "bfloat16": (1.6e-2, 1e-5), "float32": (1.3e-6, 1e-5),
+               "float64": (1e-7, 1e-7),
                "complex64": (1.3e-6, 1e-5), "complex128": (1e-7, 1e-7)}
 
 
-def assert_close(actual, expected, *, allow_subclasses=True, rtol=None, atol=None, equal_nan=False, check_device=True,
+def assert_close(actual, expected, *, allow_subclasses=True, rtol=None, atol=None, equal_nan=False,
+                 check_device=True,
                  check_dtype=True, check_layout=True, check_stride=False, msg=None):
     """AssertionError unless |actual - expected| <= atol + rtol * |expected|, element by element.
 
@@ -23,7 +25,8 @@ def assert_close(actual, expected, *, allow_subclasses=True, rtol=None, atol=Non
     if (rtol is None) != (atol is None):
         raise ValueError("Both 'rtol' and 'atol' must be either specified or omitted, but got no "
                          f"{'rtol' if rtol is None else 'atol'}.")
-    options = {"rtol": rtol, "atol": atol, "equal_nan": equal_nan, "check_dtype": check_dtype, "check_stride": check_stride}
+    options = {"rtol": rtol, "atol": atol, "equal_nan": equal_nan, "check_dtype": check_dtype,
+               "check_stride": check_stride}
     problem = _difference(actual, expected, "", options)
     if problem is not None:
         raise AssertionError(problem if msg is None else msg(problem) if callable(msg) else msg)
@@ -31,7 +34,8 @@ def assert_close(actual, expected, *, allow_subclasses=True, rtol=None, atol=Non
 
 def assert_allclose(actual, expected, rtol=None, atol=None, equal_nan=True, msg=""):
     """The older form of `assert_close`: dtypes may differ."""
-    assert_close(actual, expected, rtol=rtol, atol=atol, equal_nan=equal_nan, check_dtype=False, msg=msg or None)
+    assert_close(actual, expected, rtol=rtol, atol=atol, equal_nan=equal_nan, check_dtype=False,
+                 msg=msg or None)
 
 
 def _difference(actual, expected, path, options):
@@ -67,8 +71,10 @@ def _compare(actual, expected, path, options):
     """The message that tells how two tensors or numbers differ, or None."""
     if actual is None and expected is None:
         return None
-    numbers = not any(isinstance(value, Tensor) or hasattr(value, "__array__") for value in (actual, expected))
-    if numbers is False and not all(isinstance(v, Tensor) or hasattr(v, "__array__") for v in (actual, expected)):
+    numbers = not any(isinstance(value, Tensor) or hasattr(value, "__array__")
+                      for value in (actual, expected))
+    if numbers is False and not all(isinstance(v, Tensor) or hasattr(v, "__array__")
+                                    for v in (actual, expected)):
         raise TypeError(f"No comparison pair was able to handle inputs of type {type(actual)} and {type(expected)}.")
     one, other = _tensor(actual), _tensor(expected)
     if tuple(one.shape) != tuple(other.shape):
@@ -115,7 +121,8 @@ def _elements(actual, expected, rtol, atol, equal_nan, numbers, path):
         close = numpy.asarray(close, bool)
         if close.all():
             return None
-        share = numpy.where(close, 0, numpy.asarray(gap, "float64") / numpy.asarray(numpy.abs(expected), "float64"))
+        share = numpy.where(close, 0, numpy.asarray(gap, "float64") / numpy.asarray(numpy.abs(expected),
+                                                                                    "float64"))
     gap = numpy.where(close, 0, gap)
     exact = rtol == atol == 0
     if numbers:

@@ -28,7 +28,8 @@ def _drawn(sizes, dtype, low, high):
     if dtype.kind == "b":
         return randint(0, 2, sizes).to(dtype)
     if dtype.is_integer:
-        low, high = (0 if dtype.kind == "u" else -9) if low is None else int(low), 10 if high is None else int(high)
+        low, high = (0 if dtype.kind == "u"
+                     else -9) if low is None else int(low), 10 if high is None else int(high)
         return randint(low, high, sizes).to(dtype)
     low, high = -9 if low is None else low, 9 if high is None else high
     if dtype.is_complex:

@@ -1,0 +1,78 @@
+"""Attributes of Tensor that tell what it is not, and small methods under PyTorch's names."""
+
+from flambeau.base.errors import fail
+from flambeau.ops.write import check_write
+from flambeau.runtime._core import Tensor
+from flambeau.tensor import create
+from flambeau.types import dtype as dtypes
+
+_NEVER = ("is_xpu", "is_mps", "is_ipu", "is_xla", "is_vulkan", "is_mkldnn", "is_mtia", "is_maia", "is_quantized", "is_nested",
+          "is_sparse_csr")
+
+
+def _refused(device):
+    def move(self, *args, **kwargs):
+        fail(device, f"there is no {device} device here", hint=f"use .to(device), with device 'cpu' unless "
+             f"torch.{device}.is_available()", kind=AssertionError)
+    move.__doc__ = f"Refused: there is no {device} device."
+    return move
+
+
+def apply_(self, callable):
+    """Replace each element by callable(element), in Python."""
+    check_write("apply_", self)
+    flat = [callable(value) for value in self.detach().reshape(-1).tolist()]
+    return self.copy_(create.tensor(flat, dtype=self.dtype).reshape(tuple(self.shape)))
+
+
+def map_(self, tensor, callable):
+    """Replace each element by callable(element, element of `tensor`), in Python."""
+    check_write("map_", self)
+    other = tensor.expand(tuple(self.shape)).reshape(-1).tolist()
+    flat = [callable(a, b) for a, b in zip(self.detach().reshape(-1).tolist(), other)]
+    return self.copy_(create.tensor(flat, dtype=self.dtype).reshape(tuple(self.shape)))
+
+
+def as_subclass(self, cls):
+    """The same data as a `cls`."""
+    if not (isinstance(cls, type) and issubclass(cls, Tensor)):
+        raise TypeError(f"as_subclass(): expected a subclass of Tensor, got {cls!r}")
+    return self if type(self) is cls else Tensor._make_subclass(cls, self.detach(), self.requires_grad)
+
+
+def dim_order(self, ambiguity_check=False):
+    """The dimensions in the order of memory, outermost first."""
+    strides = self.stride()
+    return tuple(sorted(range(self.ndim), key=lambda axis: -strides[axis]))
+
+
+def new_empty_strided(self, size, stride, *, dtype=None, device=None, requires_grad=False, layout=None,
+                      pin_memory=False):
+    """Uninitialised memory with given strides, of the same dtype by default."""
+    return create.empty_strided(size, stride, dtype=dtype or self.dtype, requires_grad=requires_grad)
+
+
+def storage_type(self):
+    """The type of `storage()`."""
+    from flambeau.tensor.storage import TypedStorage
+    return TypedStorage
+
+
+def bernoulli(self, p=None, *, generator=None):
+    """1 with the probability that an element gives, or with probability `p`; else 0."""
+    weights = self if p is None else create.full_like(self, 1) * p if isinstance(p, Tensor) else create.full_like(self, p)
+    return create.bernoulli(weights, generator=generator)
+
+
+PROPERTIES = {name: property(lambda self: False) for name in _NEVER}
+PROPERTIES |= {"is_cpu": property(lambda self: not self.is_shape_only), "name": property(lambda self: None),
+               "volatile": property(lambda self: False), "output_nr": property(lambda self: self.output_number)}
+METHODS = {device: _refused(device) for device in ("cuda", "xpu", "ipu", "mtia")}
+METHODS |= {
+    "apply_": apply_, "map_": map_, "as_subclass": as_subclass, "dim_order": dim_order, "bernoulli": bernoulli,
+    "new_empty_strided": new_empty_strided, "storage_type": storage_type, "ndimension": lambda self: self.ndim,
+    "cfloat": lambda self: self.to(dtypes.complex64), "cdouble": lambda self: self.to(dtypes.complex128),
+    "to_dense": lambda self, dtype=None, *, masked_grad=True: self if dtype is None else self.to(dtype),
+    "const_data_ptr": lambda self: self.data_ptr(), "is_inference": lambda self: False,
+    "is_distributed": lambda self: False,
+}

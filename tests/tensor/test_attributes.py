@@ -1,0 +1,43 @@
+"""What a tensor is not, and small methods."""
+
+import pytest
+
+import flambeau as fl
+
+
+def test_what_a_tensor_is_not():
+    x = fl.ones(2)
+    assert not any(getattr(x, name) for name in ("is_xpu", "is_mps", "is_quantized", "is_nested", "is_sparse_csr", "volatile"))
+    assert x.is_cpu and not fl.ones(2, device="meta").is_cpu and x.name is None and x.ndimension() == 1
+    with pytest.raises(AssertionError, match="there is no cuda device here"):
+        x.cuda()
+
+
+def test_functions_of_elements_in_python():
+    x = fl.tensor([[1.0, 2.0], [3.0, 4.0]]).t()
+    assert x.apply_(lambda value: value * 10) is x and x.tolist() == [[10, 30], [20, 40]]
+    assert x.map_(fl.tensor([1.0, 2.0]), lambda a, b: a + b).tolist() == [[11, 32], [21, 42]]
+
+
+def test_order_of_dimensions_and_memory():
+    assert fl.ones(2, 3, 4).permute(2, 0, 1).dim_order() == (1, 2, 0)
+    assert fl.ones(2, dtype=fl.int8).new_empty_strided((2, 3), (1, 2)).dtype is fl.int8
+    assert fl.ones(2).is_nonzero is not None and fl.tensor(3).is_nonzero() and fl.ones(2).is_same_size(fl.zeros(2))
+
+
+def test_bernoulli_as_a_method():
+    fl.manual_seed(0)
+    drawn = fl.ones(4000).bernoulli(0.25)
+    assert set(drawn.tolist()) == {0, 1} and abs(drawn.mean().item() - 0.25) < 0.03
+    assert fl.tensor([0.0, 1.0]).bernoulli().tolist() == [0, 1]
+
+
+def test_subclasses_share_the_data():
+    class Marked(fl.Tensor):
+        pass
+
+    x = fl.ones(3)
+    marked = x.as_subclass(Marked)
+    assert type(marked) is Marked and marked.data_ptr() == x.data_ptr() and marked.as_subclass(Marked) is marked
+    with pytest.raises(TypeError, match="subclass of Tensor"):
+        x.as_subclass(list)
