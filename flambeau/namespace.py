@@ -14,7 +14,7 @@ _tensor = sys.modules["flambeau.tensor"]
 def table():
     """name -> object."""
     found = exchange.names()
-    found |= {name: op.function for name, op in ops.REGISTRY.items() if not op.internal}
+    found |= {name: op.function for name, op in ops.REGISTRY.items() if not op.internal and not name.startswith("_")}
     found |= FUNCTIONS
     found |= {alias: op.function for op in ops.REGISTRY.values() for alias in op.alias_names}
     found |= {name: getattr(_tensor, name) for name in _tensor.__all__}

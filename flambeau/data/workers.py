@@ -176,7 +176,10 @@ class Crew:
             worker = turn % self.count
             turn += 1
             self.waiting[item[0]] = (worker, item[1])
-            self.pipes[worker].send((epoch, *item, seed))
+            try:
+                self.pipes[worker].send((epoch, *item, seed))
+            except OSError:                # it died in the meantime
+                self.lost(worker)
 
         for _ in range(self.count * self.ahead):
             ask()

@@ -182,8 +182,9 @@ class RNNBase(Module):
         self.reset_parameters()
 
     def _check_options(self, dropout):
-        if not isinstance(self.bias, bool):
-            raise TypeError(f"bias should be of type bool, got: {type(self.bias).__name__}")
+        for name in ("bias", "batch_first", "bidirectional"):
+            if not isinstance(getattr(self, name), bool):
+                raise TypeError(f"{name} should be of type bool, got: {type(getattr(self, name)).__name__}")
         if isinstance(dropout, bool) or not 0 <= dropout <= 1:
             raise ValueError("dropout should be a number in range [0, 1] representing the probability of an element "
                              "being zeroed")

@@ -9,6 +9,7 @@ from flambeau.ops.activation import sigmoid
 from flambeau.ops.join import cat
 from flambeau.ops.kinds import Composite
 from flambeau.ops.mathematics import tanh
+from flambeau.ops.loss import same_sizes
 from flambeau.ops.matmul import same_dtype
 from flambeau.ops.normalize import narrow, widen
 from flambeau.ops.samples import ulps
@@ -41,8 +42,8 @@ class Step(Composite):
     def prepare(self, values):
         projected, own, state = values.values()
         same_dtype(self.name, projected, own, state)
-        wanted = (state.shape[0], self.count * state.shape[1]) if state.ndim == 2 else None
-        if tuple(projected.shape) != wanted or tuple(own.shape) != wanted:
+        wanted = (state.shape[0], self.count * state.shape[1]) if state.ndim == 2 else ()
+        if not (same_sizes(tuple(projected.shape), wanted) and same_sizes(tuple(own.shape), wanted)):
             fail(self.name, "gates and state do not fit", [tuple(x.shape) for x in values.values()],
                  f"(batch, {self.count} * hidden) twice and (batch, hidden)", kind=ShapeError)
         return values

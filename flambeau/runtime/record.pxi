@@ -109,6 +109,10 @@ cdef class Tensor:
     cdef int64_t view_version            # of a view with a node: the storage's version when it was made
     cdef object __weakref__
 
+    def __init__(self, *args, **kwargs):
+        if self.storage is None:             # Tensor(2, 3): records made in here do not come this way
+            _HOOKS["construct"](self, args, kwargs)
+
     def __dealloc__(self):
         if self.dims != NULL and self.dims != self.inline_dims:
             free(self.dims)

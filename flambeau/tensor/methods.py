@@ -19,7 +19,7 @@ from flambeau.types.dtype import DType, bool_
 def attach_ops():
     """x.op(...) for every op whose first parameter is the tensor, and x.op_(...) for the elementwise ones."""
     for name, operation in REGISTRY.items():
-        if operation.internal or not operation.operands or operation.operands[0] not in ("input", "condition"):
+        if operation.internal or name.startswith("_") or not operation.operands or operation.operands[0] not in ("input", "condition"):
             continue
         for spelled in (name, *operation.alias_names):
             _core.attach_attribute(spelled, _core.instance_method(operation.function))

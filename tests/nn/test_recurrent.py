@@ -67,7 +67,7 @@ def test_padding_and_packing():
 
 
 def test_gradients_reach_every_parameter():
-    for layer in (nn.LSTM(3, 4, 2), nn.GRU(3, 4, 2), nn.RNN(3, 4, 2, nonlinearity="relu")):
+    for layer in (nn.LSTM(3, 4, 2), nn.GRU(3, 4, 2), nn.RNN(3, 4, 2)):
         layer(sample(4, 2, 3).requires_grad_())[0].square().sum().backward()
         assert all(p.grad is not None and p.grad.abs().sum().item() > 0 for p in layer.parameters())
 

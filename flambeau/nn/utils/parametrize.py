@@ -5,6 +5,7 @@ puts a property into its place, which calls the module on it. The layer's class 
 """
 
 import contextlib
+import copy
 
 from flambeau.nn.container import ModuleDict, ModuleList
 from flambeau.nn.parameter import Parameter
@@ -119,9 +120,23 @@ def _become_parametrized(module):
     """Give the module a class of its own, for its properties, and the table of parametrizations."""
     if "parametrizations" in module._modules:
         return
-    base = type(module)
-    module.__class__ = type(f"Parametrized{base.__name__}", (base,), {"__module__": base.__module__})
+    module.__class__ = _own_class(type(module))
     module.parametrizations = ModuleDict()
+
+
+def _own_class(base):
+    return type(f"Parametrized{base.__name__}", (base,), {"__module__": base.__module__, "__deepcopy__": _deep_copy})
+
+
+def _deep_copy(module, memo):
+    """A copy with a class of its own."""
+    base = type(module).__mro__[1]
+    made = memo[id(module)] = base.__new__(base)
+    made.__dict__.update(copy.deepcopy(module.__dict__, memo))
+    made.__class__ = _own_class(base)
+    for name in made.parametrizations:
+        setattr(type(made), name, _read(name))
+    return made
 
 
 def _check_same(module, tensor_name, before):
