@@ -8,6 +8,7 @@ import os
 import pickle
 import random
 import signal
+import sys
 import traceback
 from dataclasses import dataclass
 
@@ -134,6 +135,8 @@ def _seed(number, seed, job):
     from flambeau.tensor.rng import manual_seed
     manual_seed(seed + number)
     random.seed(seed + number)
+    if "numpy" in sys.modules:
+        sys.modules["numpy"].random.seed((seed + number) % (1 << 32))
     _info = WorkerInfo(number, job.count, seed + number, job.dataset)
 
 

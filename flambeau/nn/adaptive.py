@@ -20,7 +20,8 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         head_bias: whether the head has a bias.
     """
 
-    def __init__(self, in_features, n_classes, cutoffs, div_value=4.0, head_bias=False, device=None, dtype=None):
+    def __init__(self, in_features, n_classes, cutoffs, div_value=4.0,
+                 head_bias=False, device=None, dtype=None):
         super().__init__()
         cutoffs = list(cutoffs)
         if not cutoffs:

@@ -124,7 +124,8 @@ class BackwardWatch:
         for hook in self.pre_hooks:
             changed = _as_tuple(hook(self.module, self.grad_outputs))
             if changed is not None:
-                self.grad_outputs = _same_count("Backward pre hook", "grad_output", changed, self.grad_outputs)
+                self.grad_outputs = _same_count(
+    "Backward pre hook", "grad_output", changed, self.grad_outputs)
         passed = tuple(self.grad_outputs[i] for i in self.outputs)
         if self.inputs is None:                     # nothing comes after the outputs' gradients
             for hook in self.hooks:
@@ -161,5 +162,6 @@ def _as_tuple(changed):
 
 def _same_count(what, name, changed, given):
     if len(changed) != len(given):
-        raise RuntimeError(f"{what} returned an invalid number of {name}, got {len(changed)}, but expected {len(given)}")
+        raise RuntimeError(
+            f"{what} returned an invalid number of {name}, got {len(changed)}, but expected {len(given)}")
     return changed

@@ -81,7 +81,8 @@ class Fold(Unfold):
 class Upsample(Module):
     """(batch, channels, *sizes) resampled; see `functional.interpolate`."""
 
-    def __init__(self, size=None, scale_factor=None, mode="nearest", align_corners=None, recompute_scale_factor=None):
+    def __init__(self, size=None, scale_factor=None, mode="nearest",
+                 align_corners=None, recompute_scale_factor=None):
         super().__init__()
         self.name = type(self).__name__
         self.size = size

@@ -205,7 +205,8 @@ def sparse_(tensor, sparsity, std=0.01, generator=None):
     with no_grad():
         tensor.normal_(0, std, generator=generator)
         for column in range(columns):
-            order = sorted(range(rows), key=empty_like(tensor[:, 0]).uniform_(generator=generator).tolist().__getitem__)
+            order = sorted(range(rows), key=empty_like(tensor[:, 0]).uniform_(
+                generator=generator).tolist().__getitem__)
             for row in order[:math.ceil(sparsity * rows)]:
                 tensor[row, column] = 0
     return tensor

@@ -177,7 +177,8 @@ def _lazy(mixin, name, **members):
 LazyConv1d, LazyConv2d, LazyConv3d = (_lazy(_LazyConvolution, f"Conv{rank}d") for rank in (1, 2, 3))
 LazyConvTranspose1d, LazyConvTranspose2d, LazyConvTranspose3d = (
     _lazy(_LazyTransposed, f"ConvTranspose{rank}d") for rank in (1, 2, 3))
-LazyBatchNorm1d, LazyBatchNorm2d, LazyBatchNorm3d = (_lazy(_LazyNorm, f"BatchNorm{rank}d") for rank in (1, 2, 3))
+LazyBatchNorm1d, LazyBatchNorm2d, LazyBatchNorm3d = (
+    _lazy(_LazyNorm, f"BatchNorm{rank}d") for rank in (1, 2, 3))
 LazyInstanceNorm1d, LazyInstanceNorm2d, LazyInstanceNorm3d = (
     _lazy(_LazyNorm, f"InstanceNorm{rank}d", default_affine=False, default_tracking=False) for rank in (1, 2, 3))
 

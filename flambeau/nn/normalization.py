@@ -170,7 +170,8 @@ class InstanceNorm3d(_InstanceNorm):
 class GroupNorm(Module):
     """Normalise each of `num_groups` groups of neighbouring channels of each example."""
 
-    def __init__(self, num_groups, num_channels, eps=1e-05, affine=True, device=None, dtype=None, *, bias=True):
+    def __init__(self, num_groups, num_channels, eps=1e-05,
+                 affine=True, device=None, dtype=None, *, bias=True):
         super().__init__()
         if num_channels % num_groups:
             raise ValueError(f"num_channels ({num_channels}) must be divisible by num_groups ({num_groups})")
@@ -250,7 +251,11 @@ class RMSNorm(Module):
         self.normalized_shape = tuple(sizes)
         self.eps = eps
         self.elementwise_affine = elementwise_affine
-        weight = Parameter(empty(self.normalized_shape, device=device, dtype=dtype)) if elementwise_affine else None
+        weight = Parameter(
+    empty(
+        self.normalized_shape,
+        device=device,
+         dtype=dtype)) if elementwise_affine else None
         self.register_parameter("weight", weight)
         self.reset_parameters()
 

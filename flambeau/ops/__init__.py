@@ -1,15 +1,12 @@
 """Operators: each is declared once, as a class of a kind. `ops.REGISTRY` holds them by name."""
 
-from flambeau.ops import (activation, compare, convolution, distance, create, arithmetic, einstein_sum, linalg, linalg_functions, norms, products, triangles, special, special_bessel, special_host,
-                          special_polynomials, windows, fourier, spectrogram, elementwise, image, index, join, loss, mathematics, matmul, normalize, optimize,
-                          optimize_more, padding, pooling, random, recurrent, running,
-                          reduce, rounding, view, window,
-                          scan,
-                          sort,
-                          statistics,
-                          shape, scatter, places, structure, reinterpret,
-                          calculus,
-                          extreme)
+from flambeau.ops import (activation, arithmetic, calculus, compare, convolution, create, distance,
+                          einstein_sum, elementwise, extreme, fourier, image, index, join, linalg,
+                          linalg_functions, loss, mathematics, matmul, normalize, norms, optimize,
+                          optimize_more, padding, places, pooling, products, random, recurrent, reduce,
+                          reinterpret, rounding, running, scan, scatter, shape, sort, special, special_bessel,
+                          special_host, special_polynomials, spectrogram, statistics, structure, triangles,
+                          view, window, windows)
 from flambeau.ops.index import embedding
 from flambeau.ops.loss import cross_entropy
 from flambeau.ops.matmul import bmm, linear
@@ -19,13 +16,9 @@ from flambeau.ops.pooling import max_pool2d
 
 _MODULES = (recurrent, arithmetic, einstein_sum, linalg, linalg_functions, norms, products, triangles,
             special, special_bessel, special_host, special_polynomials, windows, fourier, spectrogram,
-            padding, pooling, convolution, image, elementwise, mathematics, compare, activation, reduce, view, matmul, index, window, create, random, normalize,
-            join, loss, rounding, optimize,
-            scan,
-            sort,
-            statistics, shape, scatter, places, structure, reinterpret,
-            calculus,
-            extreme)
+            padding, pooling, convolution, image, elementwise, mathematics, compare, activation, reduce,
+            view, matmul, index, window, create, random, normalize, join, loss, rounding, optimize, scan,
+            sort, statistics, shape, scatter, places, structure, reinterpret, calculus, extreme)
 
 
 def __getattr__(name):

@@ -364,7 +364,8 @@ class Softshrink(Activation):
         return values
 
     def reference(input, lambd=0.5):
-        return numpy.where(input > lambd, input - lambd, numpy.where(input < -lambd, input + lambd, input * 0))
+        return numpy.where(input > lambd, input - lambd,
+                           numpy.where(input < -lambd, input + lambd, input * 0))
 
     def scalar(b, x, lambd=0.5):
         step = number(b, lambd, x)
@@ -414,7 +415,13 @@ class Threshold(Activation):
 def prelu(input, weight):
     """input where positive, else weight * input; weight has one element or one a channel (axis 1)."""
     if weight.ndim > 1:
-        fail("prelu", "weight is a scalar or a 1-d tensor", tuple(weight.shape), "(channels,)", kind=RuntimeError)
+        fail(
+    "prelu",
+    "weight is a scalar or a 1-d tensor",
+    tuple(
+        weight.shape),
+        "(channels,)",
+         kind=RuntimeError)
     if weight.numel() != 1:
         channels = input.shape[1] if input.ndim > 1 else 1
         if weight.numel() != channels:

@@ -198,7 +198,8 @@ def transposed_depth(x, weight, sizes, kernel, stride, padding, dilation, groups
     planes = convolution_input_gradient(planes, filters, (n * depth, groups * outputs * kernel[0], *sizes[1:]),
                                         kernel[1:], stride[1:], padding[1:], dilation[1:], groups)
     planes = reshape(planes, (n, depth, groups * outputs, kernel[0], *sizes[1:]))
-    planes = reshape(permute(planes, (0, 2, 3, 1, 4, 5)), (n, groups * outputs, kernel[0] * depth, *sizes[1:]))
+    planes = reshape(permute(planes, (0, 2, 3, 1, 4, 5)),
+                     (n, groups * outputs, kernel[0] * depth, *sizes[1:]))
     whole = max((depth - 1) * stride[0] + dilation[0] * (kernel[0] - 1) + 1, sizes[0] + padding[0])
     out = index_sum(planes, 2, moved(kernel[0], depth, stride[0], dilation[0]), whole)
     return narrow(out, 2, padding[0], sizes[0])
@@ -224,7 +225,15 @@ class Columns:
 
     def counts(self, name, sizes):
         """How many windows there are along both axes."""
-        counts = tuple(out_size(*n) for n in zip(sizes, self.kernel, self.stride, self.padding, self.dilation))
+        counts = tuple(
+    out_size(
+        *
+        n) for n in zip(
+            sizes,
+            self.kernel,
+            self.stride,
+            self.padding,
+             self.dilation))
         if min(counts) < 1:
             fail(name, "the array of sliding blocks would be empty", f"{counts} blocks of {self.kernel}",
                  f"at least one in {tuple(sizes)}", kind=RuntimeError)

@@ -98,7 +98,8 @@ class AveragePlanesGradient(Averaging):
                               divisor_override)
 
     def reference(grad, size, kernel_size, stride, **numbers):
-        return numpy.repeat(numpy.repeat(grad, kernel_size[0], 2), kernel_size[1], 3) / numpy.prod(kernel_size)
+        return numpy.repeat(numpy.repeat(grad, kernel_size[0], 2),
+                            kernel_size[1], 3) / numpy.prod(kernel_size)
 
 
 # ------------------------------------------------------------------------------ windows of any rank
@@ -264,7 +265,16 @@ def avg_pool3d(input, kernel_size, stride=None, padding=0, ceil_mode=False, coun
 def lp_pool(rank, input, norm_type, kernel_size, stride, ceil_mode):
     """The p-norm of each window, of the sum of powers p and its sign."""
     kernel = numbers_of(kernel_size, rank, f"lp_pool{rank}d", "kernel_size")
-    powers = avg_pool(f"lp_pool{rank}d", rank, input ** norm_type, kernel_size, stride, 0, ceil_mode, True, None)
+    powers = avg_pool(
+    f"lp_pool{rank}d",
+    rank,
+    input ** norm_type,
+    kernel_size,
+    stride,
+    0,
+    ceil_mode,
+    True,
+     None)
     count = 1
     for k in kernel:
         count *= k
@@ -275,7 +285,8 @@ def lp_pool(rank, input, norm_type, kernel_size, stride, ceil_mode):
 def wanted_sizes(name, rank, input, output_size):
     """The sizes of the result; None keeps that of the input."""
     check_rank(name, input, rank)
-    sizes = (output_size,) * rank if isinstance(output_size, int) or output_size is None else tuple(output_size)
+    sizes = (output_size,) * rank if isinstance(output_size,
+             int) or output_size is None else tuple(output_size)
     sizes = sizes * rank if len(sizes) == 1 else sizes
     if len(sizes) != rank:
         fail(name, f"output_size must have {rank} sizes", output_size, kind=RuntimeError)

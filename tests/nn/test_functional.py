@@ -48,7 +48,8 @@ def test_attention():
     one = F.scaled_dot_product_attention(*map(fl.tensor, (q, k[:, :3], v[:, :3])), is_causal=True)
     close(one[:, 0], v[:, 0])                               # the first query sees the first key alone
     hidden = fl.zeros(3, 5, dtype=fl.bool)
-    assert F.scaled_dot_product_attention(*map(fl.tensor, (q, k, v)), attn_mask=hidden).abs().max().item() == 0
+    assert F.scaled_dot_product_attention(*map(fl.tensor, (q, k, v)),
+                                          attn_mask=hidden).abs().max().item() == 0
 
 
 def test_embeddings():
@@ -61,7 +62,8 @@ def test_embeddings():
     want = np.stack([rows[:2].sum(0), np.zeros(3), rows[2:].sum(0)])
     close(F.embedding_bag(index, table, bags, mode="sum"), want)
     close(F.embedding_bag(index, table, bags), want / 2)
-    close(F.embedding_bag(index, table, bags, mode="max"), np.stack([rows[:2].max(0), np.zeros(3), rows[2:].max(0)]))
+    close(F.embedding_bag(index, table, bags, mode="max"),
+          np.stack([rows[:2].max(0), np.zeros(3), rows[2:].max(0)]))
     long = fl.tensor([[3.0, 4.0], [0.3, 0.4]])
     F.embedding(fl.tensor([0, 1]), long, max_norm=1.0)
     close(long, [[0.6, 0.8], [0.3, 0.4]])
@@ -74,7 +76,8 @@ def test_embeddings():
                                                 (F.dropout3d, (40, 50, 1, 2, 2), 2)])
 def test_channel_dropout(drop, shape, whole):
     kept = drop(fl.ones(*shape), 0.25).reshape(40 * 50, -1).numpy()
-    assert (kept == kept[:, :1]).all() and set(np.unique(kept).round(4)) <= {0.0, np.float32(1 / 0.75).round(4)}
+    assert (kept == kept[:, :1]).all() and set(
+        np.unique(kept).round(4)) <= {0.0, np.float32(1 / 0.75).round(4)}
     assert abs((kept[:, 0] > 0).mean() - 0.75) < 0.04
 
 

@@ -36,8 +36,10 @@ def test_nearest_takes_the_element_below():
 def test_cubic():
     x = fl.arange(8.0).reshape(1, 1, 1, 8)
     got = image.resample(x, (1, 16), (None, None), "bicubic", False).flatten().tolist()
-    assert got[4:8] == [1.703125, 2.296875, 2.703125, 3.296875]         # the weights at 1/4 and 3/4, a = -0.75
-    np.testing.assert_allclose(image.resample(x * 0 + 3, (1, 5), (None, None), "bicubic", False).numpy(), 3.0, rtol=1e-6)
+    # the weights at 1/4 and 3/4, a = -0.75
+    assert got[4:8] == [1.703125, 2.296875, 2.703125, 3.296875]
+    np.testing.assert_allclose(image.resample(x * 0 + 3, (1, 5), (None, None),
+                               "bicubic", False).numpy(), 3.0, rtol=1e-6)
 
 
 @pytest.mark.parametrize("align", [True, False])
@@ -60,4 +62,5 @@ def test_outside_of_the_image():
 def test_gradient_of_places():
     grid = fl.tensor([[[[0.25, 0.0]]]], requires_grad=True)
     image.sample_on_grid(fl.tensor([[[[1.0, 2.0, 4.0]]]]), grid, "bilinear", "zeros", True).sum().backward()
-    assert grid.grad.flatten().tolist() == [2.0, 0.0]           # the slope 2 between the last two, one unit is a place
+    # the slope 2 between the last two, one unit is a place
+    assert grid.grad.flatten().tolist() == [2.0, 0.0]

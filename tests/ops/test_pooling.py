@@ -29,7 +29,8 @@ def windows(x, kernel, stride, padding, dilation, counts):
 def test_max_pool(kernel, stride, padding, dilation):
     rank = len(kernel)
     x = image(2, *(7, 6, 5)[:rank])
-    values, places = pooling.max_pool("max_pool", rank, fl.tensor(x), kernel, stride, padding, dilation, False)
+    values, places = pooling.max_pool("max_pool", rank, fl.tensor(x),
+                                      kernel, stride, padding, dilation, False)
     for channel in range(2):
         for out, inside in windows(x[channel], kernel, stride, padding, dilation, values.shape[1:]):
             place, best = max(inside, key=lambda pair: pair[1])
@@ -53,7 +54,8 @@ def test_avg_pool3d(include, ceil_mode):
         if include:
             count = np.prod([min(o * s + k, size + 2 * p) - o * s for o, s, k, p, size in
                              zip(out, stride, kernel, padding, x.shape[1:])])
-        np.testing.assert_allclose(got[(0, *out)].item(), sum(v for _, v in inside) / count, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(got[(0, *out)].item(), sum(v for _,
+                                   v in inside) / count, rtol=1e-5, atol=1e-6)
 
 
 def test_avg_pool_gradient_sums_to_that_of_the_result():
@@ -86,7 +88,9 @@ def test_max_unpool_puts_values_back():
 def test_refusals():
     x = fl.ones(1, 3, 4, 4)
     for call in (lambda: pooling.max_pool2d(x, 3, padding=2), lambda: pooling.max_pool2d(x, 5),
-                 lambda: pooling.avg_pool2d(x, (2, 2, 2)), lambda: pooling.avg_pool2d(x, 2, divisor_override=0),
+                 lambda: pooling.avg_pool2d(
+    x, (2, 2, 2)), lambda: pooling.avg_pool2d(
+        x, 2, divisor_override=0),
                  lambda: pooling.max_pool1d(fl.ones(3), 2)):
         with pytest.raises(RuntimeError):
             call()

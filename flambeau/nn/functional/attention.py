@@ -77,7 +77,15 @@ def multi_head_attention_forward(query, key, value, embed_dim_to_check, num_head
     Returns:
         (output in the shape of query, weights (batch, length, source) averaged over the heads or None).
     """
-    batched = check_heads(query, key, value, embed_dim_to_check, num_heads, key_padding_mask, attn_mask, is_causal)
+    batched = check_heads(
+    query,
+    key,
+    value,
+    embed_dim_to_check,
+    num_heads,
+    key_padding_mask,
+    attn_mask,
+     is_causal)
     if not batched:
         query, key, value = (x.unsqueeze(1) for x in (query, key, value))
         key_padding_mask = None if key_padding_mask is None else key_padding_mask.unsqueeze(0)
@@ -92,7 +100,8 @@ def multi_head_attention_forward(query, key, value, embed_dim_to_check, num_head
         attn_mask, key_padding_mask = longer(attn_mask), longer(key_padding_mask)
     k = heads(k, num_heads) if static_k is None else static_k
     v = heads(v, num_heads) if static_v is None else static_v
-    q = heads(q, num_heads)                                             # (batch * heads, length, width / heads)
+    # (batch * heads, length, width / heads)
+    q = heads(q, num_heads)
     if add_zero_attn:
         k, v = (cat((x, zeros((x.shape[0], 1, x.shape[2]), dtype=x.dtype)), 1) for x in (k, v))
         attn_mask, key_padding_mask = longer(attn_mask), longer(key_padding_mask)

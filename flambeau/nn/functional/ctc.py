@@ -9,7 +9,8 @@ from flambeau.tensor import stack, tensor
 _LOWEST = -1e30         # the logarithm of 0, finite so that differences exist
 
 
-def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reduction="mean", zero_infinity=False):
+def ctc_loss(log_probs, targets, input_lengths, target_lengths,
+             blank=0, reduction="mean", zero_infinity=False):
     """Minus the log-likelihood of `targets`.
 
     Args:
@@ -82,7 +83,8 @@ def _alignment_losses(x, labels, lengths, blank):
         ends.append(alpha)
     last = [ends[max(n - 1, 0)][i] for i, n in enumerate(lengths)]
     last = stack(last)                                                  # (batch, states)
-    final = tensor([[i in (2 * len(each), 2 * len(each) - 1) and i >= 0 for i in range(states)] for each in labels])
+    final = tensor([[i in (2 * len(each), 2 * len(each) - 1) and i >= 0 for i in range(states)]
+                   for each in labels])
     return -_log_sum([ops.where(final, last, _LOWEST)], 1)
 
 

@@ -84,5 +84,10 @@ def alpha_dropout(input, p=0.5, training=False, inplace=False):
 def feature_alpha_dropout(input, p=0.5, training=False, inplace=False):
     """`alpha_dropout` of whole channels (axis 1)."""
     if input.dim() < 2 and training:
-        fail("feature_alpha_dropout", "the input needs 2 axes at least", tuple(input.shape), kind=RuntimeError)
+        fail(
+    "feature_alpha_dropout",
+    "the input needs 2 axes at least",
+    tuple(
+        input.shape),
+         kind=RuntimeError)
     return _alpha(input, p, training, inplace, (*input.shape[:2], *(1,) * (input.dim() - 2)))

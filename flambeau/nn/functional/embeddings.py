@@ -47,7 +47,8 @@ def _check_options(name, sparse, scale_grad_by_freq):
         fail(name, "sparse and scale_grad_by_freq are not available yet", kind=NotImplementedError)
 
 
-def embedding(input, weight, padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, sparse=False):
+def embedding(input, weight, padding_idx=None, max_norm=None,
+              norm_type=2.0, scale_grad_by_freq=False, sparse=False):
     """Rows of `weight` by index: (...), (count, width) -> (..., width).
 
     The row `padding_idx` gets no gradient. Rows longer than `max_norm` are shrunk first, in place.

@@ -70,7 +70,9 @@ def _sizes(input, rank, size, scale_factor, recompute):
 
 def upsample(input, size=None, scale_factor=None, mode="nearest", align_corners=None):
     """An older name of `interpolate`."""
-    warnings.warn("`nn.functional.upsample` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=2)
+    warnings.warn(
+    "`nn.functional.upsample` is deprecated. Use `nn.functional.interpolate` instead.",
+     stacklevel=2)
     return interpolate(input, size, scale_factor, mode, align_corners)
 
 

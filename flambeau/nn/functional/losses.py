@@ -107,7 +107,8 @@ def binary_cross_entropy(input, target, weight=None, size_average=None, reduce=N
         if not (low >= 0 and high <= 1):
             raise RuntimeError("all elements of input should be between 0 and 1")
     loss = ops.binary_entropy(input, target)
-    return reduce_loss(loss if weight is None else loss * weight, reduction_of(size_average, reduce, reduction))
+    return reduce_loss(loss if weight is None else loss * weight,
+                       reduction_of(size_average, reduce, reduction))
 
 
 def binary_cross_entropy_with_logits(input, target, weight=None, size_average=None, reduce=None, reduction="mean",
@@ -119,7 +120,8 @@ def binary_cross_entropy_with_logits(input, target, weight=None, size_average=No
     if pos_weight is not None:
         softened = softened * ((pos_weight - 1) * target + 1)
     loss = (1 - target) * input + softened
-    return reduce_loss(loss if weight is None else loss * weight, reduction_of(size_average, reduce, reduction))
+    return reduce_loss(loss if weight is None else loss * weight,
+                       reduction_of(size_average, reduce, reduction))
 
 
 def kl_div(input, target, size_average=None, reduce=None, reduction="mean", log_target=False):
@@ -229,10 +231,12 @@ def _rows_of_classes(name, input, target):
              kind=RuntimeError)
     if input.dim() == 2:
         return input, target, True
-    return input.reshape(1, -1), target.reshape(1, -1) if name.startswith("multilabel") else target.reshape(1), False
+    return input.reshape(1, -1), target.reshape(1, - \
+                         1) if name.startswith("multilabel") else target.reshape(1), False
 
 
-def multi_margin_loss(input, target, p=1, margin=1.0, weight=None, size_average=None, reduce=None, reduction="mean"):
+def multi_margin_loss(input, target, p=1, margin=1.0, weight=None,
+                      size_average=None, reduce=None, reduction="mean"):
     """How far the other classes' scores come within `margin` of the target's, to the power p, over the classes."""
     if p not in (1, 2):
         raise ValueError("only p == 1 and p == 2 supported")
@@ -240,9 +244,11 @@ def multi_margin_loss(input, target, p=1, margin=1.0, weight=None, size_average=
         raise ValueError("weight must be one-dimensional")
     x, target, batched = _rows_of_classes("multi_margin_loss", input, target)
     if tuple(target.shape) != (x.shape[0],):
-        fail("multi_margin_loss", "inconsistent target size", tuple(target.shape), (x.shape[0],), kind=RuntimeError)
+        fail("multi_margin_loss", "inconsistent target size",
+             tuple(target.shape), (x.shape[0],), kind=RuntimeError)
     if weight is not None and weight.shape[0] != x.shape[1]:
-        fail("multi_margin_loss", "inconsistent weight size", tuple(weight.shape), (x.shape[1],), kind=RuntimeError)
+        fail("multi_margin_loss", "inconsistent weight size",
+             tuple(weight.shape), (x.shape[1],), kind=RuntimeError)
     place = target.unsqueeze(1)
     short = ops.relu(margin - x.gather(1, place) + x)
     short = short * short if p == 2 else short
@@ -308,7 +314,12 @@ def margin_ranking_loss(input1, input2, target, margin=0, size_average=None, red
 def cosine_embedding_loss(input1, input2, target, margin=0, size_average=None, reduce=None, reduction="mean"):
     """1 - cosine for targets 1; how far the cosine is above `margin` for targets -1."""
     if target.dim() not in (0, 1):
-        fail("cosine_embedding_loss", "0D or 1D target tensor expected", tuple(target.shape), kind=RuntimeError)
+        fail(
+    "cosine_embedding_loss",
+    "0D or 1D target tensor expected",
+    tuple(
+        target.shape),
+         kind=RuntimeError)
     if input1.dim() != target.dim() + 1 or input2.dim() != target.dim() + 1:
         fail("cosine_embedding_loss", f"{target.dim()}D target tensor expects {target.dim() + 1}D input tensors",
              f"{tuple(input1.shape)}, {tuple(input2.shape)}", kind=RuntimeError)
@@ -336,7 +347,8 @@ def triplet_margin_loss(anchor, positive, negative, margin=1.0, p=2, eps=1e-6, s
         raise RuntimeError("The anchor, positive, and negative tensors are expected to have the same number of "
                            f"dimensions, but got: anchor {anchor.dim()}D, positive {positive.dim()}D, and negative "
                            f"{negative.dim()}D inputs")
-    return _triplet(anchor, positive, negative, distance, margin, swap, reduction_of(size_average, reduce, reduction))
+    return _triplet(anchor, positive, negative, distance, margin, swap,
+                    reduction_of(size_average, reduce, reduction))
 
 
 def triplet_margin_with_distance_loss(anchor, positive, negative, *, distance_function=None, margin=1.0, swap=False,
@@ -347,7 +359,8 @@ def triplet_margin_with_distance_loss(anchor, positive, negative, *, distance_fu
     if len({anchor.dim(), positive.dim(), negative.dim()}) > 1:
         raise RuntimeError("The anchor, positive, and negative tensors are expected to have the same number of "
                            "dimensions")
-    return _triplet(anchor, positive, negative, distance_function or pairwise_distance, margin, swap, reduction)
+    return _triplet(anchor, positive, negative,
+                    distance_function or pairwise_distance, margin, swap, reduction)
 
 
 def _triplet(anchor, positive, negative, distance, margin, swap, reduction):

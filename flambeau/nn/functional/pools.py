@@ -15,10 +15,13 @@ adaptive_avg_pool1d = pooling.adaptive_avg_pool1d
 
 
 def _max_pool(rank):
-    def with_indices(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False):
-        return pooling.max_pool(f"max_pool{rank}d", rank, input, kernel_size, stride, padding, dilation, ceil_mode)
+    def with_indices(input, kernel_size, stride=None, padding=0,
+                     dilation=1, ceil_mode=False, return_indices=False):
+        return pooling.max_pool(f"max_pool{rank}d", rank, input, kernel_size,
+                                stride, padding, dilation, ceil_mode)
 
-    def max_pool(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False):
+    def max_pool(input, kernel_size, stride=None, padding=0,
+                 dilation=1, ceil_mode=False, return_indices=False):
         both = with_indices(input, kernel_size, stride, padding, dilation, ceil_mode)
         return both if return_indices else both[0]
 
@@ -87,7 +90,8 @@ def _max_unpool(rank, input, indices, kernel_size, stride, padding, output_size)
     padding = tuple_of(padding, rank)
     if input.dim() not in (rank + 1, rank + 2):
         fail(name, f"the input has {rank + 1} or {rank + 2} axes", tuple(input.shape), kind=RuntimeError)
-    usual = [(size - 1) * s + k - 2 * p for size, s, k, p in zip(input.shape[-rank:], stride, kernel, padding)]
+    usual = [(size - 1) * s + k - 2 * p for size, s, k,
+              p in zip(input.shape[-rank:], stride, kernel, padding)]
     if output_size is None:
         return pooling.max_unpool(name, rank, input, indices, usual)
     sizes = tuple(output_size)[-rank:]
@@ -161,13 +165,15 @@ def _max_of_windows(x, rank, kernel, counts, starts):
     planes = x.shape[0] * x.shape[1]
     place = None
     for axis in range(rank):
-        own = tensor([each[axis] for each in starts], dtype=int64).reshape(planes, counts[axis], 1) + arange(kernel[axis])
+        own = tensor([each[axis] for each in starts], dtype=int64).reshape(
+            planes, counts[axis], 1) + arange(kernel[axis])
         shape = [planes] + [1] * (2 * rank)
         shape[1 + axis], shape[1 + rank + axis] = counts[axis], kernel[axis]
         own = own.reshape(shape)
         place = own if place is None else place * x.shape[2 + axis] + own
     place = place.reshape(planes, math.prod(counts), math.prod(kernel))
-    picked = x.reshape(planes, math.prod(x.shape[2:])).gather(1, place.reshape(planes, place.shape[1] * place.shape[2])).reshape(place.shape)
+    picked = x.reshape(planes, math.prod(x.shape[2:])).gather(
+        1, place.reshape(planes, place.shape[1] * place.shape[2])).reshape(place.shape)
     values, chosen = pooling.first_largest(picked, place >= 0, 2)
     shape = (*x.shape[:2], *counts)
     return values.reshape(shape), place.gather(2, chosen).reshape(shape)
