@@ -20,14 +20,15 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         head_bias: whether the head has a bias.
     """
 
-    def __init__(self, in_features, n_classes, cutoffs, div_value=4.0,
-                 head_bias=False, device=None, dtype=None):
+    def __init__(self, in_features, n_classes, cutoffs, div_value=4.0, head_bias=False, device=None,
+                 dtype=None):
         super().__init__()
         cutoffs = list(cutoffs)
         if not cutoffs:
             raise ValueError("cutoffs should be a sequence of length larger than 0")
         if cutoffs != sorted(set(cutoffs)) or min(cutoffs) <= 0 or max(cutoffs) > n_classes - 1:
-            raise ValueError("cutoffs should be a sequence of unique, positive integers sorted in an increasing order, "
+            raise ValueError("cutoffs should be a sequence of unique, positive integers sorted in an "
+                             "increasing order, "
                              "where each value is between 1 and n_classes-1")
         self.in_features = in_features
         self.n_classes = n_classes
@@ -57,11 +58,13 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         """(log-probability of each target, their mean loss)."""
         batched = target.dim() > 0
         if input.dim() != (2 if batched else 1):
-            raise RuntimeError(f"{target.dim()}D target tensor expects {target.dim() + 1}D input tensors, but found input "
+            raise RuntimeError(f"{target.dim()}D target tensor expects {target.dim() + 1}D input tensors, "
+                               f"but found input "
                                f"with size {input.shape}")
         rows, wanted = (input, target) if batched else (input.unsqueeze(0), target.unsqueeze(0))
         if wanted.numel() and not (0 <= wanted.min().item() and wanted.max().item() < self.n_classes):
-            raise RuntimeError(f"Target values should be in the range [0, {self.n_classes - 1}], but values in range "
+            raise RuntimeError(f"Target values should be in the range [0, {self.n_classes - 1}], but values "
+                               f"in range "
                                f"[{wanted.min().item()}, {wanted.max().item()}] were found. ")
         output = self.log_prob(rows).gather(1, wanted.unsqueeze(1)).squeeze(1)
         loss = -output.mean()

@@ -146,16 +146,17 @@ class Conv3d(_Convolution):
 # ---------------------------------------------------------------------------------- transposed
 
 class _TransposedConvolution(_Convolution):
-    """What the transposed convolutions share. `weight` is (in_channels, out_channels/groups, *kernel_size)."""
+    """What the transposed convolutions share. `weight` is (in_channels, out_channels/groups,
+    *kernel_size)."""
 
     transposed = True
 
-    def __init__(self, in_channels, out_channels, kernel_size, stride=1, padding=0, output_padding=0, groups=1,
-                 bias=True, dilation=1, padding_mode="zeros", device=None, dtype=None):
+    def __init__(self, in_channels, out_channels, kernel_size, stride=1, padding=0, output_padding=0,
+                 groups=1, bias=True, dilation=1, padding_mode="zeros", device=None, dtype=None):
         if padding_mode != "zeros":
             raise ValueError(f'Only "zeros" padding mode is supported for {type(self).__name__}')
-        super().__init__(in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode,
-                         device, dtype)
+        super().__init__(in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias,
+                         padding_mode, device, dtype)
         self.output_padding = self.sizes(output_padding)
 
     def forward(self, input, output_size=None):
@@ -169,15 +170,18 @@ class _TransposedConvolution(_Convolution):
         if len(output_size) == input.dim():
             output_size = output_size[-rank:]
         if len(output_size) != rank:
-            raise ValueError(f"{type(self).__name__}: for {input.dim()}D input, output_size must have {rank} or "
+            raise ValueError(f"{type(self).__name__}: for {input.dim()}D input, output_size must have {rank} "
+                             f"or "
                              f"{input.dim()} elements (got {len(output_size)})")
         extra = []
         for axis, wanted in enumerate(output_size):
             least = ((input.shape[axis - rank] - 1) * self.stride[axis] - 2 * self.padding[axis]
                      + self.dilation[axis] * (self.kernel_size[axis] - 1) + 1)
             if not least <= wanted < least + self.stride[axis]:
-                raise ValueError(f"requested an output size of {output_size}, but valid sizes of axis {axis} range from "
-                                 f"{least} to {least + self.stride[axis] - 1} (for an input of {input.shape[-rank:]})")
+                raise ValueError(f"requested an output size of {output_size}, but valid sizes of axis {axis} "
+                                 f"range from "
+                                 f"{least} to {least + self.stride[axis] - 1} (for an input of "
+                                 f"{input.shape[-rank:]})")
             extra.append(wanted - least)
         return tuple(extra)
 

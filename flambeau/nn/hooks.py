@@ -83,7 +83,8 @@ class _Passing(Function):
 
 
 class BackwardWatch:
-    """Calls a module's backward hooks: the pre-hooks when the gradients of its outputs are known, the others when those
+    """Calls a module's backward hooks: the pre-hooks when the gradients of its outputs are known, the others
+    when those
     of its inputs are too."""
 
     def __init__(self, module):
@@ -124,14 +125,15 @@ class BackwardWatch:
         for hook in self.pre_hooks:
             changed = _as_tuple(hook(self.module, self.grad_outputs))
             if changed is not None:
-                self.grad_outputs = _same_count(
-    "Backward pre hook", "grad_output", changed, self.grad_outputs)
+                self.grad_outputs = _same_count("Backward pre hook", "grad_output", changed,
+                                                self.grad_outputs)
         passed = tuple(self.grad_outputs[i] for i in self.outputs)
         if self.inputs is None:                     # nothing comes after the outputs' gradients
             for hook in self.hooks:
                 changed = hook(self.module, (None,) * self.input_count, self.grad_outputs)
                 if changed is not None and any(each is not None for each in _as_tuple(changed)):
-                    raise RuntimeError("Backward hook for Modules where no input requires gradient should always "
+                    raise RuntimeError("Backward hook for Modules where no input requires gradient should "
+                                       "always "
                                        "return None or None for all gradients.")
             self.grad_outputs = None
         return passed
@@ -162,6 +164,6 @@ def _as_tuple(changed):
 
 def _same_count(what, name, changed, given):
     if len(changed) != len(given):
-        raise RuntimeError(
-            f"{what} returned an invalid number of {name}, got {len(changed)}, but expected {len(given)}")
+        raise RuntimeError(f"{what} returned an invalid number of {name}, got {len(changed)}, but expected "
+                           f"{len(given)}")
     return changed

@@ -65,7 +65,8 @@ class Unfold(Module):
 
 
 class Fold(Unfold):
-    """Columns added at their windows: (batch, channels * kernel, windows) -> (batch, channels, *output_size)."""
+    """Columns added at their windows: (batch, channels * kernel, windows) -> (batch, channels,
+    *output_size)."""
 
     def __init__(self, output_size, kernel_size, dilation=1, padding=0, stride=1):
         super().__init__(kernel_size, dilation, padding, stride)
@@ -81,8 +82,8 @@ class Fold(Unfold):
 class Upsample(Module):
     """(batch, channels, *sizes) resampled; see `functional.interpolate`."""
 
-    def __init__(self, size=None, scale_factor=None, mode="nearest",
-                 align_corners=None, recompute_scale_factor=None):
+    def __init__(self, size=None, scale_factor=None, mode="nearest", align_corners=None,
+                 recompute_scale_factor=None):
         super().__init__()
         self.name = type(self).__name__
         self.size = size

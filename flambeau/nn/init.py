@@ -205,8 +205,8 @@ def sparse_(tensor, sparsity, std=0.01, generator=None):
     with no_grad():
         tensor.normal_(0, std, generator=generator)
         for column in range(columns):
-            order = sorted(range(rows), key=empty_like(tensor[:, 0]).uniform_(
-                generator=generator).tolist().__getitem__)
+            order = sorted(range(rows),
+                           key=empty_like(tensor[:, 0]).uniform_(generator=generator).tolist().__getitem__)
             for row in order[:math.ceil(sparsity * rows)]:
                 tensor[row, column] = 0
     return tensor
@@ -215,7 +215,8 @@ def sparse_(tensor, sparsity, std=0.01, generator=None):
 def _older(function):
     """The name without underscore, which PyTorch keeps with a warning."""
     def older(*args, **kwargs):
-        warnings.warn(f"`nn.init.{function.__name__[:-1]}` is now deprecated in favor of `nn.init.{function.__name__}`.",
+        warnings.warn(f"`nn.init.{function.__name__[:-1]}` is now deprecated in favor of "
+                      f"`nn.init.{function.__name__}`.",
                       FutureWarning, stacklevel=2)
         return function(*args, **kwargs)
 

@@ -1,7 +1,7 @@
 """Layers that learn the size of their input from the first call.
 
-Until then their parameters are `UninitializedParameter`s; loading a state dict or the first call gives them their
-shape, and the layer becomes one of the usual class.
+Until then their parameters are `UninitializedParameter`s; loading a state dict or the first call gives them
+their shape, and the layer becomes one of the usual class.
 """
 
 from flambeau.nn import conv, normalization
@@ -123,10 +123,10 @@ class _LazyConvolution(LazyModuleMixin):
 class _LazyTransposed(_LazyConvolution):
     """A transposed convolution whose `in_channels` is that of its first input."""
 
-    def __init__(self, out_channels, kernel_size, stride=1, padding=0, output_padding=0, groups=1, bias=True, dilation=1,
-                 padding_mode="zeros", device=None, dtype=None):
-        LazyModuleMixin.__init__(self, 0, 0, kernel_size, stride, padding, output_padding, groups, False, dilation,
-                                 padding_mode)
+    def __init__(self, out_channels, kernel_size, stride=1, padding=0, output_padding=0, groups=1, bias=True,
+                 dilation=1, padding_mode="zeros", device=None, dtype=None):
+        LazyModuleMixin.__init__(self, 0, 0, kernel_size, stride, padding, output_padding, groups, False,
+                                 dilation, padding_mode)
         self._empty(bias, device, dtype)
         self.out_channels = out_channels
 
@@ -136,8 +136,8 @@ class _LazyNorm(LazyModuleMixin):
 
     default_affine = default_tracking = True
 
-    def __init__(self, eps=1e-5, momentum=0.1, affine=None, track_running_stats=None, device=None, dtype=None, *,
-                 bias=True):
+    def __init__(self, eps=1e-5, momentum=0.1, affine=None, track_running_stats=None, device=None, dtype=None,
+                 *, bias=True):
         affine = self.default_affine if affine is None else affine
         tracking = self.default_tracking if track_running_stats is None else track_running_stats
         super().__init__(0, eps, momentum, False, False)
@@ -160,7 +160,8 @@ class _LazyNorm(LazyModuleMixin):
         if not self.has_uninitialized_params():
             return
         self._check_input_dim(input)
-        axis = 0 if input.dim() == max(self.ranks) - 1 and isinstance(self, normalization._InstanceNorm) else 1
+        axis = 0 if input.dim() == max(self.ranks) - 1 and isinstance(self,
+                                                                      normalization._InstanceNorm) else 1
         self.num_features = input.shape[axis]
         shape = (self.num_features,)
         self._start(weight=shape, bias=shape, running_mean=shape, running_var=shape)
@@ -169,7 +170,8 @@ class _LazyNorm(LazyModuleMixin):
 def _lazy(mixin, name, **members):
     """The lazy class of the usual class `name`."""
     usual = getattr(conv, name, None) or getattr(normalization, name)
-    body = {"cls_to_become": usual, "__doc__": f"`{name}` that learns its number of channels from its first input.",
+    body = {"cls_to_become": usual, "__doc__": f"`{name}` that learns its number of channels from its first "
+                                               f"input.",
             "__module__": __name__, **members}
     return type(f"Lazy{name}", (mixin, usual), body)
 
@@ -177,8 +179,9 @@ def _lazy(mixin, name, **members):
 LazyConv1d, LazyConv2d, LazyConv3d = (_lazy(_LazyConvolution, f"Conv{rank}d") for rank in (1, 2, 3))
 LazyConvTranspose1d, LazyConvTranspose2d, LazyConvTranspose3d = (
     _lazy(_LazyTransposed, f"ConvTranspose{rank}d") for rank in (1, 2, 3))
-LazyBatchNorm1d, LazyBatchNorm2d, LazyBatchNorm3d = (
-    _lazy(_LazyNorm, f"BatchNorm{rank}d") for rank in (1, 2, 3))
+LazyBatchNorm1d, LazyBatchNorm2d, LazyBatchNorm3d = (_lazy(_LazyNorm, f"BatchNorm{rank}d")
+                                                     for rank in (1, 2, 3))
 LazyInstanceNorm1d, LazyInstanceNorm2d, LazyInstanceNorm3d = (
-    _lazy(_LazyNorm, f"InstanceNorm{rank}d", default_affine=False, default_tracking=False) for rank in (1, 2, 3))
+    _lazy(_LazyNorm, f"InstanceNorm{rank}d", default_affine=False, default_tracking=False)
+    for rank in (1, 2, 3))
 

@@ -1,4 +1,5 @@
-"""Layers made of one matrix or table: Linear, Bilinear, Embedding, EmbeddingBag; and Identity, which has none."""
+"""Layers made of one matrix or table: Linear, Bilinear, Embedding, EmbeddingBag; and Identity, which has
+none."""
 
 import math
 
@@ -135,8 +136,8 @@ class EmbeddingBag(Module):
     """Sums, means or maxima (`mode`) of bags of rows of a table; see `functional.embedding_bag`."""
 
     def __init__(self, num_embeddings, embedding_dim, max_norm=None, norm_type=2.0, scale_grad_by_freq=False,
-                 mode="mean", sparse=False, _weight=None, include_last_offset=False, padding_idx=None, device=None,
-                 dtype=None):
+                 mode="mean", sparse=False, _weight=None, include_last_offset=False, padding_idx=None,
+                 device=None, dtype=None):
         super().__init__()
         _refuse_sparse("EmbeddingBag", sparse)
         self.num_embeddings = num_embeddings
@@ -156,8 +157,10 @@ class EmbeddingBag(Module):
     reset_parameters = Embedding.reset_parameters
 
     def forward(self, input, offsets=None, per_sample_weights=None):
-        return F.embedding_bag(input, self.weight, offsets, self.max_norm, self.norm_type, self.scale_grad_by_freq,
-                               self.mode, self.sparse, per_sample_weights, self.include_last_offset, self.padding_idx)
+        return F.embedding_bag(input, self.weight, offsets, self.max_norm, self.norm_type,
+                               self.scale_grad_by_freq,
+                               self.mode, self.sparse, per_sample_weights, self.include_last_offset,
+                               self.padding_idx)
 
     def extra_repr(self):
         return f"{_table_repr(self)}, mode={self.mode!r}"
@@ -184,13 +187,8 @@ class Bilinear(Module):
         self.in2_features = in2_features
         self.out_features = out_features
         self.weight = Parameter(empty((out_features, in1_features, in2_features), device=device, dtype=dtype))
-        self.register_parameter(
-    "bias",
-    Parameter(
-        empty(
-            out_features,
-            device=device,
-             dtype=dtype)) if bias else None)
+        self.register_parameter("bias", Parameter(empty(out_features, device=device, dtype=dtype)) if bias
+                                else None)
         self.reset_parameters()
 
     def reset_parameters(self):

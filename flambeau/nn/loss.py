@@ -114,7 +114,8 @@ class CrossEntropyLoss(_WeightedLoss):
 
 @dataclass(frozen=True)
 class LinearCrossEntropyOptions:
-    """How PyTorch may split a linear cross entropy into chunks. Here the whole is computed at once: results are equal."""
+    """How PyTorch may split a linear cross entropy into chunks. Here the whole is computed at once: results
+    are equal."""
 
     allow_retain_graph: bool = False
     batch_chunk_size: int | None = None
@@ -124,7 +125,8 @@ class LinearCrossEntropyOptions:
 
 
 class LinearCrossEntropyLoss(_WeightedLoss):
-    """Cross entropy of `linear(input)`, a layer from `in_features` to `num_classes` (times `out_features`)."""
+    """Cross entropy of `linear(input)`, a layer from `in_features` to `num_classes` (times
+    `out_features`)."""
 
     def __init__(self, in_features, num_classes, *, out_features=(), bias=False, device=None, dtype=None,
                  reduction="mean", weight=None, ignore_index=None, label_smoothing=0.0, options=None):
@@ -137,8 +139,8 @@ class LinearCrossEntropyLoss(_WeightedLoss):
         self.out_features = out_features
         self.ignore_index = ignore_index
         self.label_smoothing = label_smoothing
-        self.linear = Linear(in_features, math.prod(out_features, start=num_classes), bias=bias, device=device,
-                             dtype=dtype)
+        self.linear = Linear(in_features, math.prod(out_features, start=num_classes), bias=bias,
+                             device=device, dtype=dtype)
         self.options = options
 
     def forward(self, input, target):
@@ -189,8 +191,8 @@ class MultiMarginLoss(_WeightedLoss):
         if p not in (1, 2):
             raise ValueError("only p == 1 and p == 2 supported")
         if weight is not None and weight.dim() != 1:
-            raise ValueError(
-                f"MultiMarginLoss: expected weight to be None or 1D tensor, got {weight.dim()}D instead")
+            raise ValueError(f"MultiMarginLoss: expected weight to be None or 1D tensor, got {weight.dim()}D "
+                             f"instead")
         self.p = p
         self.margin = margin
 
@@ -200,7 +202,8 @@ class MultiMarginLoss(_WeightedLoss):
 
 
 class MultiLabelMarginLoss(_Loss):
-    """Margins between every target class (a row of class numbers up to the first -1) and every other class."""
+    """Margins between every target class (a row of class numbers up to the first -1) and every other
+    class."""
 
     def forward(self, input, target):
         return F.multilabel_margin_loss(input, target, reduction=self.reduction)
@@ -223,7 +226,8 @@ class SoftMarginLoss(_Loss):
 # ---------------------------------------------------------------------------------- likelihoods
 
 class KLDivLoss(_Loss):
-    """`target * (log(target) - input)` for log-probabilities `input`; `log_target`: the target is a logarithm too."""
+    """`target * (log(target) - input)` for log-probabilities `input`; `log_target`: the target is a
+    logarithm too."""
 
     def __init__(self, size_average=None, reduce=None, reduction="mean", log_target=False):
         super().__init__(size_average, reduce, reduction)
@@ -236,8 +240,8 @@ class KLDivLoss(_Loss):
 class PoissonNLLLoss(_Loss):
     """Minus the log-likelihood of Poisson counts."""
 
-    def __init__(self, log_input=True, full=False, size_average=None,
-                 eps=1e-8, reduce=None, reduction="mean"):
+    def __init__(self, log_input=True, full=False, size_average=None, eps=1e-8, reduce=None,
+                 reduction="mean"):
         super().__init__(size_average, reduce, reduction)
         self.log_input = log_input
         self.full = full
@@ -309,10 +313,11 @@ class CosineEmbeddingLoss(_MarginLoss):
 
 
 class TripletMarginLoss(_Loss):
-    """How much less than `margin` the negative is farther from the anchor than the positive, in the p-norm."""
+    """How much less than `margin` the negative is farther from the anchor than the positive, in the
+    p-norm."""
 
-    def __init__(self, margin=1.0, p=2.0, eps=1e-6, swap=False,
-                 size_average=None, reduce=None, reduction="mean"):
+    def __init__(self, margin=1.0, p=2.0, eps=1e-6, swap=False, size_average=None, reduce=None,
+                 reduction="mean"):
         super().__init__(size_average, reduce, reduction)
         if margin <= 0:
             raise ValueError(f"TripletMarginLoss: expected margin to be greater than 0, got {margin} instead")
@@ -340,5 +345,7 @@ class TripletMarginWithDistanceLoss(_Loss):
         self.swap = swap
 
     def forward(self, anchor, positive, negative):
-        return F.triplet_margin_with_distance_loss(anchor, positive, negative, distance_function=self.distance_function,
-                                                   margin=self.margin, swap=self.swap, reduction=self.reduction)
+        return F.triplet_margin_with_distance_loss(anchor, positive, negative,
+                                                   distance_function=self.distance_function,
+                                                   margin=self.margin, swap=self.swap,
+                                                   reduction=self.reduction)

@@ -441,7 +441,8 @@ class Module:
         return add_hook(self._backward_hooks, hook, prepend=prepend)
 
     def register_full_backward_pre_hook(self, hook, prepend=False):
-        """Call `hook(module, grad_output)` when the gradients of the outputs are known; what it returns replaces them."""
+        """Call `hook(module, grad_output)` when the gradients of the outputs are known; what it returns
+        replaces them."""
         return add_hook(self._backward_pre_hooks, hook, prepend=prepend)
 
     def register_backward_hook(self, hook):

@@ -105,7 +105,8 @@ class BatchNorm3d(_BatchNorm):
 
 
 class SyncBatchNorm(_BatchNorm):
-    """Batch normalisation over the batches of all processes; in one process it is plain batch normalisation."""
+    """Batch normalisation over the batches of all processes; in one process it is plain batch
+    normalisation."""
 
     def __init__(self, num_features, eps=1e-05, momentum=0.1, affine=True, track_running_stats=True,
                  process_group=None, device=None, dtype=None, *, bias=True):
@@ -120,8 +121,8 @@ class SyncBatchNorm(_BatchNorm):
     def convert_sync_batchnorm(cls, module, process_group=None):
         """The module with every batch norm in it replaced by one of these, with its state."""
         if isinstance(module, _BatchNorm) and not isinstance(module, _InstanceNorm):
-            made = cls(module.num_features, module.eps, module.momentum, module.affine, module.track_running_stats,
-                       process_group, bias=module.bias is not None)
+            made = cls(module.num_features, module.eps, module.momentum, module.affine,
+                       module.track_running_stats, process_group, bias=module.bias is not None)
             made.load_state_dict(module.state_dict())
             made.train(module.training)
             return made
@@ -144,7 +145,8 @@ class _InstanceNorm(_BatchNorm):
         self._check_input_dim(input)
         batched = input if input.dim() == max(self.ranks) else input.unsqueeze(0)
         if batched.shape[1] != self.num_features and self.affine:
-            raise ValueError(f"expected input's size at dim={input.dim() - max(self.ranks) + 1} to match num_features "
+            raise ValueError(f"expected input's size at dim={input.dim() - max(self.ranks) + 1} to match "
+                             f"num_features "
                              f"({self.num_features}), but got: {batched.shape[1]}.")
         output = F.instance_norm(batched, self.running_mean, self.running_var, self.weight, self.bias,
                                  self.training or not self.track_running_stats,
@@ -170,8 +172,8 @@ class InstanceNorm3d(_InstanceNorm):
 class GroupNorm(Module):
     """Normalise each of `num_groups` groups of neighbouring channels of each example."""
 
-    def __init__(self, num_groups, num_channels, eps=1e-05,
-                 affine=True, device=None, dtype=None, *, bias=True):
+    def __init__(self, num_groups, num_channels, eps=1e-05, affine=True, device=None, dtype=None, *,
+                 bias=True):
         super().__init__()
         if num_channels % num_groups:
             raise ValueError(f"num_channels ({num_channels}) must be divisible by num_groups ({num_groups})")
@@ -251,11 +253,8 @@ class RMSNorm(Module):
         self.normalized_shape = tuple(sizes)
         self.eps = eps
         self.elementwise_affine = elementwise_affine
-        weight = Parameter(
-    empty(
-        self.normalized_shape,
-        device=device,
-         dtype=dtype)) if elementwise_affine else None
+        weight = Parameter(empty(self.normalized_shape, device=device,
+                                 dtype=dtype)) if elementwise_affine else None
         self.register_parameter("weight", weight)
         self.reset_parameters()
 

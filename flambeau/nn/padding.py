@@ -1,4 +1,5 @@
-"""Padding of the last 1, 2 or 3 axes. `padding` is an int or (before, after) of the last axis, then the one before."""
+"""Padding of the last 1, 2 or 3 axes. `padding` is an int or (before, after) of the last axis, then the one
+before."""
 
 from flambeau.nn import functional as F
 from flambeau.nn.functional.sizes import tuple_of
@@ -28,8 +29,7 @@ class _CircularPad(_Pad):
 
     def forward(self, input):
         if input.dim() not in (self.rank + 1, self.rank + 2):
-            raise ValueError(
-                f"expected {self.rank + 1}D or {self.rank + 2}D input (got {input.dim()}D input)")
+            raise ValueError(f"expected {self.rank + 1}D or {self.rank + 2}D input (got {input.dim()}D input)")
         return super().forward(input)
 
 

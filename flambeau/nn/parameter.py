@@ -1,4 +1,5 @@
-"""`nn.parameter`: the public place of Parameter, which the tensor package defines, and the members of lazy layers."""
+"""`nn.parameter`: the public place of Parameter, which the tensor package defines, and the members of lazy
+layers."""
 
 from flambeau.tensor import Tensor, empty
 from flambeau.tensor.parameter import Parameter

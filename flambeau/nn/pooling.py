@@ -1,4 +1,5 @@
-"""Pooling over windows of the last 1, 2 or 3 axes: (batch, channels, *sizes) -> (batch, channels, *sizes')."""
+"""Pooling over windows of the last 1, 2 or 3 axes: (batch, channels, *sizes) -> (batch, channels,
+*sizes')."""
 
 from flambeau.nn import functional as F
 from flambeau.nn.functional.sizes import tuple_of
@@ -98,8 +99,8 @@ class AvgPool1d(Module):
         self.count_include_pad = count_include_pad
 
     def forward(self, input):
-        return F.avg_pool1d(input, self.kernel_size, self.stride, self.padding,
-                            self.ceil_mode, self.count_include_pad)
+        return F.avg_pool1d(input, self.kernel_size, self.stride, self.padding, self.ceil_mode,
+                            self.count_include_pad)
 
     def extra_repr(self):
         return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
@@ -233,12 +234,13 @@ class AdaptiveAvgPool3d(_AdaptiveAvgPool):
 
 
 class _FractionalMaxPool(Module):
-    """Maxima of windows at random about even places; `output_size` or `output_ratio` (0 to 1) says how many."""
+    """Maxima of windows at random about even places; `output_size` or `output_ratio` (0 to 1) says how
+    many."""
 
     function, rank = None, 0
 
-    def __init__(self, kernel_size, output_size=None, output_ratio=None,
-                 return_indices=False, _random_samples=None):
+    def __init__(self, kernel_size, output_size=None, output_ratio=None, return_indices=False,
+                 _random_samples=None):
         super().__init__()
         self.kernel_size = tuple_of(kernel_size, self.rank)
         self.return_indices = return_indices
@@ -255,8 +257,8 @@ class _FractionalMaxPool(Module):
             raise ValueError(f"output_ratio must be between 0 and 1 (got {output_ratio})")
 
     def forward(self, input):
-        return self.function(input, self.kernel_size, self.output_size, self.output_ratio, self.return_indices,
-                             _random_samples=self._random_samples)
+        return self.function(input, self.kernel_size, self.output_size, self.output_ratio,
+                             self.return_indices, _random_samples=self._random_samples)
 
 
 class FractionalMaxPool2d(_FractionalMaxPool):

@@ -74,14 +74,12 @@ class RNNCellBase(Module):
         if hidden is not None and hidden.dim() not in (1, 2):
             raise ValueError(f"{name}: Expected hidden to be 1D or 2D, got {hidden.dim()}D instead")
         if input.shape[-1] != self.input_size:
-            raise RuntimeError(
-                f"input has inconsistent input_size: got {input.shape[-1]} expected {self.input_size}")
+            raise RuntimeError(f"input has inconsistent input_size: got {input.shape[-1]} expected {self.input_size}")
         if hidden is not None and hidden.shape[-1] != self.hidden_size:
             raise RuntimeError(f"hidden has inconsistent hidden_size: got {hidden.shape[-1]}, expected "
                                f"{self.hidden_size}")
         if hidden is not None and hidden.dim() == 2 and hidden.shape[0] != input.shape[0]:
-            raise RuntimeError(
-                f"Input batch size {input.shape[0]} doesn't match hidden batch size {hidden.shape[0]}")
+            raise RuntimeError(f"Input batch size {input.shape[0]} doesn't match hidden batch size {hidden.shape[0]}")
 
     def _start(self, input):
         return zeros((*input.shape[:-1], self.hidden_size), dtype=input.dtype)
@@ -109,8 +107,7 @@ class RNNCell(RNNCellBase):
         if self.nonlinearity not in ("tanh", "relu"):
             raise RuntimeError(f"Unknown nonlinearity: {self.nonlinearity}")
         hidden = self._start(input) if hx is None else hx
-        return rnn_step(self._projected(input), hidden, self.weight_hh,
-                        self.bias_hh, getattr(ops, self.nonlinearity))
+        return rnn_step(self._projected(input), hidden, self.weight_hh, self.bias_hh, getattr(ops, self.nonlinearity))
 
 
 class LSTMCell(RNNCellBase):
@@ -252,8 +249,7 @@ class RNNBase(Module):
         if isinstance(input, PackedSequence):
             return self._forward_packed(input, hx)
         if input.dim() not in (2, 3):
-            raise ValueError(
-                f"{type(self).__name__}: Expected input to be 2D or 3D, got {input.dim()}D instead")
+            raise ValueError(f"{type(self).__name__}: Expected input to be 2D or 3D, got {input.dim()}D instead")
         if input.shape[-1] != self.input_size:
             raise RuntimeError("input.size(-1) must be equal to input_size. Expected "
                                f"{self.input_size}, got {input.shape[-1]}")

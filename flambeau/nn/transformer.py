@@ -150,8 +150,7 @@ class TransformerDecoder(Module):
                 memory_key_padding_mask=None, tgt_is_causal=None, memory_is_causal=False):
         """The last layer's output."""
         first = self.layers[0].self_attn
-        causal = is_causal_mask(tgt_mask, tgt_is_causal,
-                                tgt.shape[1 if first.batch_first and tgt.dim() == 3 else 0])
+        causal = is_causal_mask(tgt_mask, tgt_is_causal, tgt.shape[1 if first.batch_first and tgt.dim() == 3 else 0])
         for layer in self.layers:
             tgt = layer(tgt, memory, tgt_mask=tgt_mask, memory_mask=memory_mask,
                         tgt_key_padding_mask=tgt_key_padding_mask, memory_key_padding_mask=memory_key_padding_mask,
@@ -172,16 +171,7 @@ class Transformer(Module):
                  batch_first=False, norm_first=False, bias=True, device=None, dtype=None):
         super().__init__()
         place = {"device": device, "dtype": dtype}
-        options = (
-    d_model,
-    nhead,
-    dim_feedforward,
-    dropout,
-    activation,
-    layer_norm_eps,
-    batch_first,
-    norm_first,
-     bias)
+        options = (d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, batch_first, norm_first, bias)
 
         def norm():
             return LayerNorm(d_model, eps=layer_norm_eps, bias=bias, **place)
@@ -198,16 +188,11 @@ class Transformer(Module):
                 tgt_key_padding_mask=None, memory_key_padding_mask=None, src_is_causal=None, tgt_is_causal=None,
                 memory_is_causal=False):
         """The decoder's output for the target, which attends to the encoded source."""
-        if src.dim(
-        ) == 3 and src.shape[0 if self.batch_first else 1] != tgt.shape[0 if self.batch_first else 1]:
+        if src.dim() == 3 and src.shape[0 if self.batch_first else 1] != tgt.shape[0 if self.batch_first else 1]:
             raise RuntimeError("the batch number of src and tgt must be equal")
         if src.shape[-1] != self.d_model or tgt.shape[-1] != self.d_model:
             raise RuntimeError("the feature number of src and tgt must be equal to d_model")
-        memory = self.encoder(
-    src,
-    mask=src_mask,
-    src_key_padding_mask=src_key_padding_mask,
-     is_causal=src_is_causal)
+        memory = self.encoder(src, mask=src_mask, src_key_padding_mask=src_key_padding_mask, is_causal=src_is_causal)
         return self.decoder(tgt, memory, tgt_mask=tgt_mask, memory_mask=memory_mask,
                             tgt_key_padding_mask=tgt_key_padding_mask, memory_key_padding_mask=memory_key_padding_mask,
                             tgt_is_causal=tgt_is_causal, memory_is_causal=memory_is_causal)

@@ -126,7 +126,8 @@ class Mish(Activation):
 # ------------------------------------------------------------------------------ gelu
 @op
 class Gelu(Activation):
-    """input * Phi(input), Phi the normal distribution function; approximate='tanh' uses a formula with tanh."""
+    """input * Phi(input), Phi the normal distribution function; approximate='tanh' uses a formula with
+    tanh."""
 
     signature = "input, approximate='none'"
     cases = ({}, {"approximate": "tanh"})

@@ -1,8 +1,8 @@
 """Convolutions of 1 to 3 axes and their transposes, by the kernels for two; and their windows as columns.
 
-One axis is two with a size of 1. For three the taps along the depth count as channels: slices of the input, moved by
-each tap, stand side by side, so one convolution of planes does all of it. A transposed convolution is the gradient of
-a convolution with respect to its input.
+One axis is two with a size of 1. For three the taps along the depth count as channels: slices of the input,
+moved by each tap, stand side by side, so one convolution of planes does all of it. A transposed convolution
+is the gradient of a convolution with respect to its input.
 """
 
 from flambeau.base.errors import ShapeError, fail
@@ -46,7 +46,8 @@ def convolve(rank, input, weight, bias, stride, padding, dilation, groups):
     check_convolution(name, rank, input, weight, bias, groups)
     if input.shape[-rank - 1] != weight.shape[1] * groups:
         fail(name, "the number of channels differs", f"input {show_shape(input.shape)} with weight "
-             f"{show_shape(weight.shape)} and groups={groups}", f"an input of {weight.shape[1] * groups} channels",
+             f"{show_shape(weight.shape)} and groups={groups}",
+             f"an input of {weight.shape[1] * groups} channels",
              kind=ShapeError)
     if weight.shape[0] % groups:
         fail(name, "the outputs do not divide into groups", weight.shape[0], f"a multiple of {groups}",
@@ -69,7 +70,8 @@ def convolve(rank, input, weight, bias, stride, padding, dilation, groups):
 def check_convolution(name, rank, input, weight, bias, groups):
     same_dtype(name, input, weight, bias)
     if weight.ndim != rank + 2 or input.ndim not in (rank + 1, rank + 2):
-        fail(name, f"Expected {rank + 1}D (unbatched) or {rank + 2}D (batched) input and a {rank + 2}D weight",
+        fail(name,
+             f"Expected {rank + 1}D (unbatched) or {rank + 2}D (batched) input and a {rank + 2}D weight",
              f"{show_shape(input.shape)}, {show_shape(weight.shape)}",
              f"(batch, channels, {rank} sizes) and (out, in / groups, {rank} sizes)", kind=ShapeError)
     if groups < 1:
@@ -84,7 +86,8 @@ def positive(name, rank, value, what):
 
 
 def padded_for(name, rank, input, weight, stride, padding, dilation):
-    """(the input, the padding on both sides): where 'same' is uneven, the input is padded here on the far side."""
+    """(the input, the padding on both sides): where 'same' is uneven, the input is padded here on the far
+    side."""
     if not isinstance(padding, str):
         padding = numbers_of(padding, rank, name, "padding")
         if min(padding) < 0:
@@ -105,7 +108,8 @@ def padded_for(name, rank, input, weight, stride, padding, dilation):
 def check_window(name, sizes, kernel, stride, padding, dilation):
     for size, k, p, d in zip(sizes, kernel, padding, dilation):
         if isinstance(size, int) and size + 2 * p < d * (k - 1) + 1:
-            fail(name, "Kernel size can't be greater than actual input size", f"kernel {kernel}, dilation {dilation}",
+            fail(name, "Kernel size can't be greater than actual input size",
+                 f"kernel {kernel}, dilation {dilation}",
                  f"at most the padded input {tuple(s + 2 * p for s, p in zip(sizes, padding))}",
                  hint="pad more, or use a smaller kernel", kind=ShapeError)
 
@@ -181,7 +185,8 @@ def convolve_transposed(rank, input, weight, bias, stride, padding, output_paddi
         out = squeeze(convolution_input_gradient(unsqueeze(x, 2), unsqueeze(weight, 2),
                                                  (x.shape[0], channels, 1, *sizes), *line), 2)
     else:
-        out = convolution_input_gradient(x, weight, (x.shape[0], channels, *sizes), kernel, stride, padding, dilation,
+        out = convolution_input_gradient(x, weight, (x.shape[0], channels, *sizes), kernel, stride, padding,
+                                         dilation,
                                          groups)
     if bias is not None:
         out = out + reshape(bias, (-1,) + (1,) * rank)
@@ -189,13 +194,15 @@ def convolve_transposed(rank, input, weight, bias, stride, padding, output_paddi
 
 
 def transposed_depth(x, weight, sizes, kernel, stride, padding, dilation, groups):
-    """(n, c, d, h, w): planes by one transposed convolution with k * taps channels, then the taps are added at
+    """(n, c, d, h, w): planes by one transposed convolution with k * taps channels, then the taps are added
+    at
     their depths."""
     n, c, depth, h, w = x.shape
     outputs = weight.shape[1]
     filters = reshape(weight, (c, outputs * kernel[0], *kernel[1:]))
     planes = reshape(permute(x, (0, 2, 1, 3, 4)), (n * depth, c, h, w))
-    planes = convolution_input_gradient(planes, filters, (n * depth, groups * outputs * kernel[0], *sizes[1:]),
+    planes = convolution_input_gradient(planes, filters,
+                                        (n * depth, groups * outputs * kernel[0], *sizes[1:]),
                                         kernel[1:], stride[1:], padding[1:], dilation[1:], groups)
     planes = reshape(planes, (n, depth, groups * outputs, kernel[0], *sizes[1:]))
     planes = reshape(permute(planes, (0, 2, 3, 1, 4, 5)),
@@ -206,7 +213,8 @@ def transposed_depth(x, weight, sizes, kernel, stride, padding, dilation, groups
 
 
 def moved(kernel, count, stride, dilation):
-    """Where each tap of each window stands along an axis: tap * dilation + window * stride, as (kernel * count)."""
+    """Where each tap of each window stands along an axis: tap * dilation + window * stride, as (kernel *
+    count)."""
     tap, window = iota((kernel, count), 0, int64), iota((kernel, count), 1, int64)
     return reshape(tap * dilation + window * stride, (kernel * count,))
 
@@ -247,7 +255,8 @@ def unfold_windows(input, kernel_size, dilation=1, padding=0, stride=1):
     """Each window as a column: (n, c, h, w) -> (n, c * r * s, windows)."""
     c = Columns("unfold", kernel_size, dilation, padding, stride)
     if input.ndim not in (3, 4) or 0 in input.shape[-3:]:
-        fail("unfold", "Expected 3D or 4D (batch mode) tensor with possibly 0 batch size", show_shape(input.shape),
+        fail("unfold", "Expected 3D or 4D (batch mode) tensor with possibly 0 batch size",
+             show_shape(input.shape),
              "(batch, channels, height, width)", kind=RuntimeError)
     x = input if input.ndim == 4 else unsqueeze(input, 0)
     counts = c.counts("unfold", x.shape[2:])
@@ -262,11 +271,13 @@ def unfold_windows(input, kernel_size, dilation=1, padding=0, stride=1):
 
 
 def fold_windows(input, output_size, kernel_size, dilation=1, padding=0, stride=1):
-    """The transpose of `unfold_windows`: columns are added at their windows, (n, c * r * s, windows) -> (n, c, h, w)."""
+    """The transpose of `unfold_windows`: columns are added at their windows, (n, c * r * s, windows) -> (n,
+    c, h, w)."""
     c = Columns("fold", kernel_size, dilation, padding, stride)
     size = positive("fold", 2, output_size, "output_size")
     if input.ndim not in (2, 3):
-        fail("fold", "Expected 2D or 3D (batch mode) tensor", show_shape(input.shape), "(batch, c * r * s, windows)",
+        fail("fold", "Expected 2D or 3D (batch mode) tensor", show_shape(input.shape),
+             "(batch, c * r * s, windows)",
              kind=RuntimeError)
     x = input if input.ndim == 3 else unsqueeze(input, 0)
     counts, taps = c.counts("fold", size), c.kernel[0] * c.kernel[1]

@@ -1,4 +1,5 @@
-"""Images in another size or order: resampling axis by axis, sampling on a grid, channels as pixels and back."""
+"""Images in another size or order: resampling axis by axis, sampling on a grid, channels as pixels and
+back."""
 
 import itertools
 import math
@@ -22,7 +23,8 @@ def pixel_shuffle(input, upscale_factor):
     r = upscale_factor
     lead, (c, h, w) = image_sizes("pixel_shuffle", input, r)
     if c % (r * r):
-        fail("pixel_shuffle", "pixel_shuffle expects its input's 'channel' dimension to be divisible by the square of "
+        fail("pixel_shuffle", "pixel_shuffle expects its input's 'channel' dimension to be divisible by the "
+                              "square of "
              "upscale_factor", c, f"a multiple of {r * r}", kind=RuntimeError)
     x = reshape(input, (*lead, c // (r * r), r, r, h, w))
     n = len(lead)
@@ -36,7 +38,8 @@ def pixel_unshuffle(input, downscale_factor):
     r = downscale_factor
     lead, (c, h, w) = image_sizes("pixel_unshuffle", input, r)
     if h % r or w % r:
-        fail("pixel_unshuffle", "pixel_unshuffle expects height and width to be divisible by downscale_factor",
+        fail("pixel_unshuffle",
+             "pixel_unshuffle expects height and width to be divisible by downscale_factor",
              (h, w), f"multiples of {r}", kind=RuntimeError)
     x = reshape(input, (*lead, c, h // r, r, w // r, r))
     n = len(lead)
@@ -66,7 +69,8 @@ def channel_shuffle(input, groups):
              kind=RuntimeError)
     n, c = input.shape[:2]
     if groups < 1 or c % groups:
-        fail("channel_shuffle", "Number of groups must divide the number of channels", f"{groups} groups of {c}",
+        fail("channel_shuffle", "Number of groups must divide the number of channels",
+             f"{groups} groups of {c}",
              kind=RuntimeError)
     rest = tuple(input.shape[2:])
     x = reshape(input, (n, groups, c // groups, *rest))
@@ -153,7 +157,8 @@ def resample(input, sizes, factors, mode, align_corners):
 
 # ------------------------------------------------------------------------------ sampling on a grid
 def sample_on_grid(input, grid, mode, padding_mode, align_corners):
-    """(n, c, *sizes) read at the places of grid (n, *out, rank), -1 to 1 across the input, last axis first."""
+    """(n, c, *sizes) read at the places of grid (n, *out, rank), -1 to 1 across the input, last axis
+    first."""
     rank = input.ndim - 2
     check_grid(input, grid, rank, mode)
     sizes = tuple(input.shape[2:])
@@ -246,7 +251,8 @@ def read_corner(flat, corner, sizes):
 
 
 def grid_of(theta, size, align_corners):
-    """The grid (n, *out, rank) of affine maps theta (n, rank, rank + 1) for results of `size` (n, c, *out)."""
+    """The grid (n, *out, rank) of affine maps theta (n, rank, rank + 1) for results of `size` (n, c,
+    *out)."""
     from flambeau.ops.join import stack
     from flambeau.ops.matmul import matmul
     rank = len(size) - 2

@@ -1,8 +1,9 @@
-"""Losses over classes. The logit of the target class is picked by comparing an index along the classes with the
+"""Losses over classes. The logit of the target class is picked by comparing an index along the classes with
+the
 target, inside the pass that looks for the largest logit: no gather, and no probabilities in memory.
 
-In the formulas below axis 1 of (batch, classes, ...) holds the classes (axis 0 of a single sample (classes)), and a
-row is what belongs to one target.
+In the formulas below axis 1 of (batch, classes, ...) holds the classes (axis 0 of a single sample
+(classes)), and a row is what belongs to one target.
 """
 
 import math
@@ -51,7 +52,8 @@ class ClassLoss(Composite):
                      kind=ArgumentError)
         require_floating(self.name, x)
         if x.ndim == 0:
-            fail(self.name, "the input has no class axis", tuple(x.shape), "(classes) or (batch, classes, ...)",
+            fail(self.name, "the input has no class axis", tuple(x.shape),
+                 "(classes) or (batch, classes, ...)",
                  kind=ShapeError)
         axis = class_axis(x)
         self.check_target(x, target, axis)
@@ -72,7 +74,8 @@ class ClassLoss(Composite):
         if not same_sizes(tuple(target.shape), wanted):
             fail(self.name, "the target does not fit the input",
                  f"input {tuple(x.shape)}, target {tuple(target.shape)}", f"target {wanted}",
-                 hint="input is (batch, classes, ...) and target holds class numbers (batch, ...)", kind=ValueError)
+                 hint="input is (batch, classes, ...) and target holds class numbers (batch, ...)",
+                 kind=ValueError)
         if target.dtype.kind not in "iu":
             fail(self.name, "the target does not hold class numbers", target.dtype, "an integer dtype",
                  hint="target.long() converts")
@@ -247,7 +250,8 @@ class CrossEntropyOfProbabilities(ClassLoss):
 class NllLoss(ClassLoss):
     """Minus the log-probability of the target: (batch, classes, ...), (batch, ...) -> () or (batch, ...).
 
-    weight: weight of each class (classes). ignore_index: a target that counts nothing. reduction: 'mean' divides by
+    weight: weight of each class (classes). ignore_index: a target that counts nothing. reduction: 'mean'
+        divides by
     the sum of the weights of the targets; 'sum'; 'none'.
     """
 
@@ -285,7 +289,8 @@ def cross_entropy(input, target, weight=None, ignore_index=-100, reduction="mean
         target: class numbers (batch, ...), or probabilities in the shape of `input`.
         weight: weight of each class (classes).
         ignore_index: a target that counts nothing.
-        reduction: 'mean' divides by the sum of the targets' weights (probabilities: by their number), 'sum', 'none'.
+        reduction: 'mean' divides by the sum of the targets' weights (probabilities: by their number), 'sum',
+            'none'.
         label_smoothing: share of the target, 0 to 1, spread evenly over all classes.
 
     Raises IndexError for a target that is no class (with reduction 'none' its loss is NaN).

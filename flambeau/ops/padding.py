@@ -20,8 +20,8 @@ def pad(input, pad, mode="constant", value=None):
 
     Args:
         pad: (before, after) of the last axis, then of the one before it, ...; negative numbers cut.
-        mode: 'constant' (`value`, default 0), 'reflect' (mirrored at the border element), 'replicate' (the border
-            element again), 'circular' (the other end).
+        mode: 'constant' (`value`, default 0), 'reflect' (mirrored at the border element), 'replicate' (the
+            border element again), 'circular' (the other end).
     """
     pad = tuple(pad)
     if len(pad) % 2:
@@ -65,7 +65,8 @@ def check_pad(input, pad, mode, value):
         fail("pad", f"Padding mode '{mode}' doesn't take in value argument", value, kind=ArgumentError)
     count = len(pad) // 2
     if not 1 <= count <= 3 or input.ndim not in (count + 1, count + 2):
-        fail("pad", f"mode {mode!r} pads the last 1, 2 or 3 axes of (batch, channels, ...) or (channels, ...)",
+        fail("pad",
+             f"mode {mode!r} pads the last 1, 2 or 3 axes of (batch, channels, ...) or (channels, ...)",
              f"pad {pad} of {show_shape(input.shape)}", kind=NotImplementedError)
     for i in range(0, len(pad), 2):
         size = input.shape[input.ndim - 1 - i // 2]

@@ -325,6 +325,8 @@ def backward_rule(operation, plan, mask):
     if pointwise:
         executor = _lazy_pointwise(Signature(signature.name + "_backward", tuple(described), {},
                                              tuple((o.dtype, o.shape) for o in graph.outputs)), graph)
+    elif isinstance(plan, _core.PointwisePlan):
+        executor = None             # the trace is one-dimensional: replay it op by op on the real shapes
     else:
         def executor(*tensors):
             operands = tuple(Operand(v.dtype, v.shape, operand_of(0, t).layout if isinstance(t, Tensor) else None,

@@ -1,7 +1,8 @@
-"""Pooling over 1 to 3 axes, by the kernels for two: one axis is two with a size of 1, three are planes first and then
-depth, because maxima of maxima and means of means of windows are those of the whole window.
+"""Pooling over 1 to 3 axes, by the kernels for two: one axis is two with a size of 1, three are planes first
+and then depth, because maxima of maxima and means of means of windows are those of the whole window.
 
-Inputs are (batch, channels, *sizes) or (channels, *sizes). Indices are places in the input's (*sizes), row by row.
+Inputs are (batch, channels, *sizes) or (channels, *sizes). Indices are places in the input's (*sizes), row
+by row.
 """
 
 from flambeau.base.errors import ShapeError, fail
@@ -53,14 +54,16 @@ class AveragePlanes(Averaging):
     def lower(planner, inputs, outputs, *, kernel_size, stride, padding, ceil_mode, **divisor):
         x = planner.dense(inputs[0])
         spec = planner.templates.Pooling(kernel_size, stride, padding, (1, 1), x.dtype, **divisor)
-        planner.launch_template(planner.templates.avg_pool2d(spec), [x, outputs[0]], pool_params(x, outputs[0]),
+        planner.launch_template(planner.templates.avg_pool2d(spec), [x, outputs[0]],
+                                pool_params(x, outputs[0]),
                                 count_of(outputs[0]) * 2 * kernel_size[0] * kernel_size[1])
 
     def derivative(grad, x, *, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override):
         return average_planes_gradient(grad, tuple(x.shape), kernel_size, stride, padding, ceil_mode,     # noqa: F821
                                        count_include_pad, divisor_override)
 
-    def reference(image, kernel_size=None, stride=None, padding=(0, 0), ceil_mode=False, count_include_pad=True,
+    def reference(image, kernel_size=None, stride=None, padding=(0, 0), ceil_mode=False,
+                  count_include_pad=True,
                   divisor_override=None):
         columns = unfold(image, kernel_size, stride, padding, (1, 1))
         return columns.sum(axis=(2, 3)) / (divisor_override or kernel_size[0] * kernel_size[1])
@@ -341,7 +344,8 @@ def adaptive_max_pool(name, rank, input, output_size):
 
 
 def first_largest(picked, inside, axis):
-    """(the largest element along an axis, which goes from it, its index with the axis kept); NaN is the largest."""
+    """(the largest element along an axis, which goes from it, its index with the axis kept); NaN is the
+    largest."""
     values = picked.detach()
     low = where(inside, values, -float("inf")) if values.dtype.kind == "f" else values
     best = amax(low, axis, True)
@@ -366,7 +370,8 @@ def adaptive_max_pool1d(input, output_size):
 
 # ------------------------------------------------------------------------------ back to the places of maxima
 def max_unpool(name, rank, input, indices, output_size):
-    """Zeros of `output_size` (*sizes) with each value at its place, the mean of them where several have the same."""
+    """Zeros of `output_size` (*sizes) with each value at its place, the mean of them where several have the
+    same."""
     if indices.dtype is not int64:
         fail(name, "elements in indices should be type int64", indices.dtype, kind=RuntimeError)
     if tuple(indices.shape) != tuple(input.shape):

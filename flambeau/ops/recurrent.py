@@ -1,6 +1,7 @@
 """One step of recurrent cells behind their matrix products: gates, state and output in one kernel each way.
 
-`projected` is the product of the step's input, `own` that of the last state; gates stand side by side in both.
+`projected` is the product of the step's input, `own` that of the last state; gates stand side by side in
+both.
 """
 
 from flambeau.base.errors import ShapeError, fail
@@ -95,7 +96,8 @@ class GruGates(Step):
         return [rng.uniform(-2, 2, (3, 15)), rng.uniform(-2, 2, (3, 15)), rng.uniform(-1, 1, (3, 5))]
 
     def compute(projected, own, state):
-        (reset, update, new), (own_reset, own_update, own_new) = (gates(x, state, 3) for x in (projected, own))
+        (reset, update, new), (own_reset, own_update,
+                               own_new) = (gates(x, state, 3) for x in (projected, own))
         reset, update = sigmoid(reset + own_reset), sigmoid(update + own_update)
         new = tanh(new + reset * own_new)
         return narrow(new + update * (widen(state) - new), state.dtype)
@@ -107,7 +109,8 @@ class GruGates(Step):
         return new + update * (state - new)
 
     def derivative(grad, projected, own, state):
-        (reset, update, new), (own_reset, own_update, own_new) = (gates(x, state, 3) for x in (projected, own))
+        (reset, update, new), (own_reset, own_update,
+                               own_new) = (gates(x, state, 3) for x in (projected, own))
         reset, update = sigmoid(reset + own_reset), sigmoid(update + own_update)
         new = tanh(new + reset * own_new)
         g = widen(grad)
@@ -115,4 +118,5 @@ class GruGates(Step):
         of_new = g * (1.0 - update) * (1.0 - new * new)
         of_reset = of_new * own_new * reset * (1.0 - reset)
         return (narrow(cat((of_reset, of_update, of_new), 1), state.dtype),
-                narrow(cat((of_reset, of_update, of_new * reset), 1), state.dtype), narrow(g * update, state.dtype))
+                narrow(cat((of_reset, of_update, of_new * reset), 1), state.dtype),
+                narrow(g * update, state.dtype))

@@ -1,4 +1,5 @@
-"""Normalisation of batches, groups and channels, and the running statistics that go with it, over the ops of `normalize`."""
+"""Normalisation of batches, groups and channels, and the running statistics that go with it, over the ops of
+`normalize`."""
 
 from flambeau.base.errors import ShapeError, fail
 from flambeau.ops.elementwise import maximum
@@ -107,7 +108,8 @@ def rms_norm(input, normalized_shape, weight=None, eps=None):
     """`input / sqrt(mean of squares + eps) * weight` over the last axes; eps None: the dtype's epsilon."""
     shape = tuple(normalized_shape)
     if not shape or tuple(input.shape[-len(shape):]) != shape:
-        fail("rms_norm", "Given normalized_shape does not fit the input", tuple(input.shape), f"(..., {shape})",
+        fail("rms_norm", "Given normalized_shape does not fit the input", tuple(input.shape),
+             f"(..., {shape})",
              kind=RuntimeError)
     eps = _EPSILON[input.dtype.name] if eps is None else eps
     wide = widen(input)

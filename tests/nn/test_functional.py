@@ -72,7 +72,8 @@ def test_embeddings():
         F.one_hot(fl.tensor([2, 0]), 2)
 
 
-@pytest.mark.parametrize("drop, shape, whole", [(F.dropout1d, (40, 50, 3), 2), (F.dropout2d, (40, 50, 2, 2), 2),
+@pytest.mark.parametrize("drop, shape, whole",
+                         [(F.dropout1d, (40, 50, 3), 2), (F.dropout2d, (40, 50, 2, 2), 2),
                                                 (F.dropout3d, (40, 50, 1, 2, 2), 2)])
 def test_channel_dropout(drop, shape, whole):
     kept = drop(fl.ones(*shape), 0.25).reshape(40 * 50, -1).numpy()

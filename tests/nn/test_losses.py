@@ -44,7 +44,8 @@ LOSSES = [
     (F.margin_ranking_loss, (X, Y, SIGNS), lambda x, y, s: np.maximum(0, -s * (x - y))),
     (F.gaussian_nll_loss, (X, Y, CHANCE), lambda x, y, v: (np.log(v) + (x - y) ** 2 / v) / 2),
     (F.triplet_margin_loss, (X, Y, CHANCE),
-     lambda a, p, n: np.maximum(0, 1 + np.linalg.norm(a - p + 1e-6, axis=1) - np.linalg.norm(a - n + 1e-6, axis=1))),
+     lambda a, p, n: np.maximum(0, 1 + np.linalg.norm(a - p + 1e-6, axis=1)
+                                - np.linalg.norm(a - n + 1e-6, axis=1))),
 ]
 
 

@@ -48,7 +48,8 @@ def test_packed_sequences_are_run_each_on_its_own(mode):
     assert lengths.tolist() == [2, 5, 3]
     for i, sequence in enumerate(sequences):
         alone, own = layer(sequence)
-        np.testing.assert_allclose(padded[:len(sequence), i].detach().numpy(), alone.detach().numpy(), rtol=1e-5,
+        np.testing.assert_allclose(padded[:len(sequence), i].detach().numpy(), alone.detach().numpy(),
+                                   rtol=1e-5,
                                    atol=1e-6)
         state, want = (last[0], own[0]) if mode is nn.LSTM else (last, own)
         np.testing.assert_allclose(state[:, i].detach().numpy(), want.detach().numpy(), rtol=1e-5, atol=1e-6)

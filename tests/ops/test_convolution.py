@@ -79,7 +79,8 @@ def test_unfold_columns_times_weights_are_a_convolution():
     x, w = fl.tensor(sample(2, 3, 6, 5)), fl.tensor(sample(4, 3, 2, 3))
     columns = convolution.unfold_windows(x, (2, 3), padding=1, stride=(1, 2))
     want = convolution.conv2d(x, w, stride=(1, 2), padding=1)
-    np.testing.assert_allclose((w.reshape(4, -1) @ columns).numpy().reshape(want.shape), want.numpy(), rtol=1e-4,
+    np.testing.assert_allclose((w.reshape(4, -1) @ columns).numpy().reshape(want.shape), want.numpy(),
+                               rtol=1e-4,
                                atol=1e-5)
 
 
@@ -91,7 +92,8 @@ def test_fold_counts_windows():
 
 def test_refusals():
     x = fl.ones(1, 2, 5)
-    for call in (lambda: convolution.conv1d(x, fl.ones(1, 3, 2)), lambda: convolution.conv1d(x, fl.ones(1, 2, 6)),
+    for call in (lambda: convolution.conv1d(x, fl.ones(1, 3, 2)),
+                 lambda: convolution.conv1d(x, fl.ones(1, 2, 6)),
                  lambda: convolution.conv1d(x, fl.ones(1, 2, 2), padding="odd"),
                  lambda: convolution.conv1d(x, fl.ones(1, 2, 2), stride=2, padding="same"),
                  lambda: convolution.conv_transpose1d(x, fl.ones(2, 1, 2), output_padding=1)):

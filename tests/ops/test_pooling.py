@@ -14,7 +14,8 @@ def image(*shape):
 
 
 def windows(x, kernel, stride, padding, dilation, counts):
-    """For each place of the result the (place in the input, value) of the window's elements inside the input."""
+    """For each place of the result the (place in the input, value) of the window's elements inside the
+    input."""
     for out in itertools.product(*map(range, counts)):
         inside = []
         for tap in itertools.product(*map(range, kernel)):

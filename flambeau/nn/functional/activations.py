@@ -214,7 +214,8 @@ def log_softmax(input, dim=None, _stacklevel=3, dtype=None):
 
 
 def gumbel_softmax(logits, tau=1, hard=False, eps=1e-10, dim=-1):
-    """A draw from the classes, relaxed by the temperature `tau`; `hard`: one-hot, with the relaxed gradient."""
+    """A draw from the classes, relaxed by the temperature `tau`; `hard`: one-hot, with the relaxed
+    gradient."""
     if eps != 1e-10:
         warnings.warn("`eps` parameter is deprecated and has no effect.", stacklevel=2)
     tiny = math.ldexp(1.0, -60)

@@ -11,12 +11,13 @@ from .activations import softmax
 from .dropouts import dropout
 
 
-def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None,
-                                 enable_gqa=False):
+def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False,
+                                 scale=None, enable_gqa=False):
     """`softmax(query @ key.T * scale + mask) @ value`.
 
     Args:
-        query: (..., heads, length, width). key: (..., heads, source, width). value: (..., heads, source, width').
+        query: (..., heads, length, width). key: (..., heads, source, width). value: (..., heads, source,
+            width').
         attn_mask: True where a key takes part, or numbers to add: broadcast to (..., length, source).
         is_causal: mask the keys after each query's own place. scale: default 1 / sqrt(width).
         enable_gqa: several heads of `query` share one of `key` and `value`.
@@ -59,7 +60,8 @@ def masked_softmax(scores, mask):
 
 # ---------------------------------------------------------------------------------- many heads
 
-def multi_head_attention_forward(query, key, value, embed_dim_to_check, num_heads, in_proj_weight, in_proj_bias,
+def multi_head_attention_forward(query, key, value, embed_dim_to_check, num_heads, in_proj_weight,
+                                 in_proj_bias,
                                  bias_k, bias_v, add_zero_attn, dropout_p, out_proj_weight, out_proj_bias,
                                  training=True, key_padding_mask=None, need_weights=True, attn_mask=None,
                                  use_separate_proj_weight=False, q_proj_weight=None, k_proj_weight=None,
@@ -77,15 +79,8 @@ def multi_head_attention_forward(query, key, value, embed_dim_to_check, num_head
     Returns:
         (output in the shape of query, weights (batch, length, source) averaged over the heads or None).
     """
-    batched = check_heads(
-    query,
-    key,
-    value,
-    embed_dim_to_check,
-    num_heads,
-    key_padding_mask,
-    attn_mask,
-     is_causal)
+    batched = check_heads(query, key, value, embed_dim_to_check, num_heads, key_padding_mask, attn_mask,
+                          is_causal)
     if not batched:
         query, key, value = (x.unsqueeze(1) for x in (query, key, value))
         key_padding_mask = None if key_padding_mask is None else key_padding_mask.unsqueeze(0)
@@ -100,8 +95,7 @@ def multi_head_attention_forward(query, key, value, embed_dim_to_check, num_head
         attn_mask, key_padding_mask = longer(attn_mask), longer(key_padding_mask)
     k = heads(k, num_heads) if static_k is None else static_k
     v = heads(v, num_heads) if static_v is None else static_v
-    # (batch * heads, length, width / heads)
-    q = heads(q, num_heads)
+    q = heads(q, num_heads)                                             # (batch * heads, length, width / heads)
     if add_zero_attn:
         k, v = (cat((x, zeros((x.shape[0], 1, x.shape[2]), dtype=x.dtype)), 1) for x in (k, v))
         attn_mask, key_padding_mask = longer(attn_mask), longer(key_padding_mask)
@@ -120,10 +114,12 @@ def multi_head_attention_forward(query, key, value, embed_dim_to_check, num_head
 def check_heads(query, key, value, width, num_heads, key_padding_mask, attn_mask, is_causal):
     """Whether the operands have a batch axis; errors where they do not fit."""
     if query.dim() not in (2, 3):
-        raise AssertionError(f"query should be unbatched 2D or batched 3D tensor but received {query.dim()}-D query "
+        raise AssertionError(f"query should be unbatched 2D or batched 3D tensor but received "
+                             f"{query.dim()}-D query "
                              "tensor")
     if key.dim() != query.dim() or value.dim() != query.dim():
-        raise AssertionError(f"For {query.dim()}-D `query`, expected `key` and `value` to be {query.dim()}-D but found "
+        raise AssertionError(f"For {query.dim()}-D `query`, expected `key` and `value` to be {query.dim()}-D "
+                             f"but found "
                              f"{key.dim()}-D and {value.dim()}-D tensors respectively")
     if query.shape[-1] != width:
         raise AssertionError(f"was expecting embedding dimension of {width}, but got {query.shape[-1]}")

@@ -1,4 +1,5 @@
-"""Connectionist temporal classification (Graves et al. 2006): the likelihood of a label sequence without alignment."""
+"""Connectionist temporal classification (Graves et al. 2006): the likelihood of a label sequence without
+alignment."""
 
 import math
 
@@ -9,14 +10,15 @@ from flambeau.tensor import stack, tensor
 _LOWEST = -1e30         # the logarithm of 0, finite so that differences exist
 
 
-def ctc_loss(log_probs, targets, input_lengths, target_lengths,
-             blank=0, reduction="mean", zero_infinity=False):
+def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reduction="mean",
+             zero_infinity=False):
     """Minus the log-likelihood of `targets`.
 
     Args:
         log_probs: (time, batch, classes) or (time, classes), logarithms of probabilities.
         targets: (batch, longest), or all one after the other (sum of lengths), without blanks.
-        input_lengths, target_lengths: how long each example and its target are (tensors or sequences of ints).
+        input_lengths, target_lengths: how long each example and its target are (tensors or sequences of
+            ints).
         blank: the class of no label. zero_infinity: infinite losses (targets too long) count as 0.
         reduction: 'mean' divides each loss by its target's length first.
     """
@@ -30,7 +32,8 @@ def ctc_loss(log_probs, targets, input_lengths, target_lengths,
         fail("ctc_loss", "one length for each example is needed", (len(lengths), len(sizes)), batch,
              kind=RuntimeError)
     if max(lengths) > steps:
-        fail("ctc_loss", f"Expected input_lengths to have value at most {steps}, but got value {max(lengths)}",
+        fail("ctc_loss",
+             f"Expected input_lengths to have value at most {steps}, but got value {max(lengths)}",
              kind=RuntimeError)
     labels = _labels(targets if batched or targets.dim() != 1 else targets.unsqueeze(0), sizes)
     losses = _alignment_losses(x, labels, lengths, blank)
@@ -66,7 +69,8 @@ def _alignment_losses(x, labels, lengths, blank):
     steps, batch, classes = x.shape
     longest = max(len(each) for each in labels)
     states = 2 * longest + 1
-    extended = [[blank if i % 2 == 0 else (each[i // 2] if i // 2 < len(each) else blank) for i in range(states)]
+    extended = [[blank if i % 2 == 0 else (each[i // 2] if i // 2 < len(each) else blank)
+                 for i in range(states)]
                 for each in labels]
     index = tensor(extended)                                            # (batch, states)
     skips = tensor([[i >= 2 and each[i] != blank and each[i] != each[i - 2] for i in range(states)]
@@ -84,12 +88,13 @@ def _alignment_losses(x, labels, lengths, blank):
     last = [ends[max(n - 1, 0)][i] for i, n in enumerate(lengths)]
     last = stack(last)                                                  # (batch, states)
     final = tensor([[i in (2 * len(each), 2 * len(each) - 1) and i >= 0 for i in range(states)]
-                   for each in labels])
+                    for each in labels])
     return -_log_sum([ops.where(final, last, _LOWEST)], 1)
 
 
 def _as_of_scores(x, lengths, losses):
-    """Zeros (batch) whose gradient makes that of the loss the one of the scores before the softmax, which is what
+    """Zeros (batch) whose gradient makes that of the loss the one of the scores before the softmax, which is
+    what
     PyTorch gives: exp(log_probs) more for each step of each example."""
     step = ops.iota((x.shape[0], 1, 1), 0)
     counted = (step < tensor(lengths).reshape(1, -1, 1)) & (losses.detach() < -_LOWEST / 2).reshape(1, -1, 1)

@@ -36,8 +36,8 @@ def _channels(input, p, rank):
 def _channel_dropout(rank, input, p, training, inplace):
     check_probability(p)
     if input.dim() not in (rank + 1, rank + 2):
-        fail(f"dropout{rank}d", "the input's rank is wrong", f"{input.dim()} axes", f"{rank + 1} or {rank + 2}",
-             kind=RuntimeError)
+        fail(f"dropout{rank}d", "the input's rank is wrong", f"{input.dim()} axes",
+             f"{rank + 1} or {rank + 2}", kind=RuntimeError)
     if not training or p == 0:
         return input
     return _into(input, input * _channels(input, p, rank), inplace)
@@ -49,7 +49,8 @@ def dropout1d(input, p=0.5, training=True, inplace=False):
 
 
 def dropout2d(input, p=0.5, training=True, inplace=False):
-    """`dropout` of whole channels of (batch, channels, h, w), or of (channels, h, w) taken as (batch, channels, w)."""
+    """`dropout` of whole channels of (batch, channels, h, w), or of (channels, h, w) taken as (batch,
+    channels, w)."""
     check_probability(p)
     if input.dim() < 2:
         fail("dropout2d", "the input needs 2 axes at least", tuple(input.shape), kind=RuntimeError)
@@ -84,10 +85,6 @@ def alpha_dropout(input, p=0.5, training=False, inplace=False):
 def feature_alpha_dropout(input, p=0.5, training=False, inplace=False):
     """`alpha_dropout` of whole channels (axis 1)."""
     if input.dim() < 2 and training:
-        fail(
-    "feature_alpha_dropout",
-    "the input needs 2 axes at least",
-    tuple(
-        input.shape),
-         kind=RuntimeError)
+        fail("feature_alpha_dropout", "the input needs 2 axes at least", tuple(input.shape),
+             kind=RuntimeError)
     return _alpha(input, p, training, inplace, (*input.shape[:2], *(1,) * (input.dim() - 2)))

@@ -47,8 +47,8 @@ def _check_options(name, sparse, scale_grad_by_freq):
         fail(name, "sparse and scale_grad_by_freq are not available yet", kind=NotImplementedError)
 
 
-def embedding(input, weight, padding_idx=None, max_norm=None,
-              norm_type=2.0, scale_grad_by_freq=False, sparse=False):
+def embedding(input, weight, padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False,
+              sparse=False):
     """Rows of `weight` by index: (...), (count, width) -> (..., width).
 
     The row `padding_idx` gets no gradient. Rows longer than `max_norm` are shrunk first, in place.
@@ -65,7 +65,8 @@ def embedding(input, weight, padding_idx=None, max_norm=None,
     return rows
 
 
-def embedding_bag(input, weight, offsets=None, max_norm=None, norm_type=2, scale_grad_by_freq=False, mode="mean",
+def embedding_bag(input, weight, offsets=None, max_norm=None, norm_type=2, scale_grad_by_freq=False,
+                  mode="mean",
                   sparse=False, per_sample_weights=None, include_last_offset=False, padding_idx=None):
     """Sums, means or maxima of bags of rows: (bags, size) -> (bags, width), or (total) with `offsets` (bags).
 
@@ -77,11 +78,14 @@ def embedding_bag(input, weight, offsets=None, max_norm=None, norm_type=2, scale
     if mode not in ("sum", "mean", "max"):
         raise ValueError("mode has to be one of sum, mean or max")
     if per_sample_weights is not None and mode != "sum":
-        raise NotImplementedError(f"embedding_bag: per_sample_weights was not None. per_sample_weights is only "
-                                  f"supported for mode='sum' (got mode='{mode}'). Please open a feature request "
+        raise NotImplementedError(f"embedding_bag: per_sample_weights was not None. per_sample_weights is "
+                                  f"only "
+                                  f"supported for mode='sum' (got mode='{mode}'). Please open a feature "
+                                  f"request "
                                   "on GitHub.")
     if per_sample_weights is not None and tuple(per_sample_weights.shape) != tuple(input.shape):
-        raise ValueError("embedding_bag: If per_sample_weights is not None, then it must have the same shape as the "
+        raise ValueError("embedding_bag: If per_sample_weights is not None, then it must have the same shape "
+                         "as the "
                          "input")
     bag, bags, index = _bags(input, offsets, include_last_offset)
     padding_idx = _padding_row(padding_idx, weight.shape[0])
@@ -108,7 +112,8 @@ def _bags(input, offsets, include_last_offset):
         fail("embedding_bag", "indices must be integers", input.dtype, "int64 or int32", kind=RuntimeError)
     if input.dim() == 2:
         if offsets is not None:
-            raise ValueError("if input is 2D, then offsets has to be None, as input is treated is a mini-batch of "
+            raise ValueError("if input is 2D, then offsets has to be None, as input is treated is a "
+                             "mini-batch of "
                              "fixed length sequences.")
         bags, size = input.shape
         return (arange(bags * size) // max(size, 1)), bags, input.reshape(-1)
@@ -122,7 +127,8 @@ def _bags(input, offsets, include_last_offset):
     if include_last_offset:
         starts = starts[:-1]
     if starts and starts[0] != 0:
-        raise RuntimeError("offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from "
+        raise RuntimeError("offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start "
+                           "from "
                            f"position 0. However, got {starts[0]}")
     if starts and starts[-1] > input.shape[0]:
         raise RuntimeError("offsets[-1] can not be greater than input's length")

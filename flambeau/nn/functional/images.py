@@ -9,38 +9,42 @@ from flambeau.ops.pooling import adaptive_avg_pool
 
 pixel_shuffle, pixel_unshuffle, channel_shuffle = image.pixel_shuffle, image.pixel_unshuffle, image.channel_shuffle
 native_channel_shuffle = channel_shuffle         # PyTorch has both names
-_RANKS = {"nearest": (1, 2, 3), "nearest-exact": (1, 2, 3), "area": (1, 2, 3), "linear": (1,), "bilinear": (2,),
-          "bicubic": (2,), "trilinear": (3,)}
+_RANKS = {"nearest": (1, 2, 3), "nearest-exact": (1, 2, 3), "area": (1, 2, 3), "linear": (1,),
+          "bilinear": (2,), "bicubic": (2,), "trilinear": (3,)}
 
 
-def interpolate(input, size=None, scale_factor=None, mode="nearest", align_corners=None, recompute_scale_factor=None,
-                antialias=False):
+def interpolate(input, size=None, scale_factor=None, mode="nearest", align_corners=None,
+                recompute_scale_factor=None, antialias=False):
     """(batch, channels, *sizes) resampled to other sizes.
 
     Args:
         size, scale_factor: what the last axes become, or the factor: one of the two, for all axes or each.
-        mode: 'nearest', 'nearest-exact', 'linear' (1 axis), 'bilinear', 'bicubic' (2), 'trilinear' (3), 'area'.
+        mode: 'nearest', 'nearest-exact', 'linear' (1 axis), 'bilinear', 'bicubic' (2), 'trilinear' (3),
+            'area'.
         align_corners: whether the corner elements' middles stay where they are (linear and cubic modes).
         recompute_scale_factor: work with the ratio of the sizes instead of the given factor.
     """
     rank = input.dim() - 2
     if mode in ("nearest", "nearest-exact", "area"):
         if align_corners is not None:
-            raise ValueError("align_corners option can only be set with the interpolating modes: linear | bilinear | "
+            raise ValueError("align_corners option can only be set with the interpolating modes: linear | "
+                             "bilinear | "
                              "bicubic | trilinear")
     if mode not in _RANKS or rank not in _RANKS[mode]:
         raise NotImplementedError("Input Error: Only 3D, 4D and 5D input Tensors supported (got "
-                                  f"{input.dim()}D) for the modes: nearest | linear | bilinear | bicubic | trilinear "
+                                  f"{input.dim()}D) for the modes: nearest | linear | bilinear | bicubic | "
+                                  f"trilinear "
                                   f"| area | nearest-exact (got {mode})")
     if antialias and mode not in ("bilinear", "bicubic"):
-        raise ValueError("Anti-alias option is restricted to bilinear and bicubic modes and requires a 4-D tensor as "
+        raise ValueError("Anti-alias option is restricted to bilinear and bicubic modes and requires a 4-D "
+                         "tensor as "
                          "input")
     if antialias:
         fail("interpolate", "antialias=True is not available yet", kind=NotImplementedError)
     sizes, factors = _sizes(input, rank, size, scale_factor, recompute_scale_factor)
     if min(sizes) < 1 or 0 in input.shape[1:]:
-        fail("interpolate", "Input and output sizes should be greater than 0", f"{tuple(input.shape)} to {sizes}",
-             kind=RuntimeError)
+        fail("interpolate", "Input and output sizes should be greater than 0",
+             f"{tuple(input.shape)} to {sizes}", kind=RuntimeError)
     if mode == "area":
         return adaptive_avg_pool("interpolate", rank, input, sizes)
     return image.resample(input, sizes, factors, mode, bool(align_corners))
@@ -55,24 +59,26 @@ def _sizes(input, rank, size, scale_factor, recompute):
             raise ValueError("recompute_scale_factor is not meaningful with an explicit size.")
         sizes = (size,) * rank if isinstance(size, int) else tuple(size)
         if len(sizes) != rank:
-            raise ValueError(f"Input and output must have the same number of spatial dimensions, but got input with "
+            raise ValueError(f"Input and output must have the same number of spatial dimensions, but got "
+                             f"input with "
                              f"spatial dimensions of {list(input.shape[2:])} and output size of {size}.")
         return sizes, (None,) * rank
     if scale_factor is None:
         raise ValueError("either size or scale_factor should be defined")
     factors = (scale_factor,) * rank if isinstance(scale_factor, (int, float)) else tuple(scale_factor)
     if len(factors) != rank:
-        raise ValueError(f"Input and scale_factor must have the same number of spatial dimensions, but got input with "
-                         f"spatial dimensions of {list(input.shape[2:])} and scale_factor of shape {scale_factor}.")
+        raise ValueError(f"Input and scale_factor must have the same number of spatial dimensions, but got "
+                         f"input with "
+                         f"spatial dimensions of {list(input.shape[2:])} and scale_factor of shape "
+                         f"{scale_factor}.")
     sizes = tuple(math.floor(s * f) for s, f in zip(input.shape[2:], factors))
     return sizes, (None,) * rank if recompute else tuple(float(f) for f in factors)
 
 
 def upsample(input, size=None, scale_factor=None, mode="nearest", align_corners=None):
     """An older name of `interpolate`."""
-    warnings.warn(
-    "`nn.functional.upsample` is deprecated. Use `nn.functional.interpolate` instead.",
-     stacklevel=2)
+    warnings.warn("`nn.functional.upsample` is deprecated. Use `nn.functional.interpolate` instead.",
+                  stacklevel=2)
     return interpolate(input, size, scale_factor, mode, align_corners)
 
 
@@ -98,7 +104,8 @@ def grid_sample(input, grid, mode="bilinear", padding_mode="zeros", align_corner
         align_corners: whether -1 and 1 are the middles of the corner elements, or their outer edges.
     """
     if mode not in ("bilinear", "nearest", "bicubic"):
-        raise ValueError("nn.functional.grid_sample(): expected mode to be 'bilinear', 'nearest' or 'bicubic', but "
+        raise ValueError("nn.functional.grid_sample(): expected mode to be 'bilinear', 'nearest' or "
+                         "'bicubic', but "
                          f"got: '{mode}'")
     if padding_mode not in ("zeros", "border", "reflection"):
         raise ValueError("nn.functional.grid_sample(): expected padding_mode to be 'zeros', 'border', or "

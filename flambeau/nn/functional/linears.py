@@ -20,5 +20,6 @@ def unfold(input, kernel_size, dilation=1, padding=0, stride=1):
 
 
 def fold(input, output_size, kernel_size, dilation=1, padding=0, stride=1):
-    """Columns added at their windows: (batch, channels * kernel, windows) -> (batch, channels, *output_size)."""
+    """Columns added at their windows: (batch, channels * kernel, windows) -> (batch, channels,
+    *output_size)."""
     return convolution.fold_windows(input, output_size, kernel_size, dilation, padding, stride)

@@ -100,7 +100,8 @@ def huber_loss(input, target, reduction="mean", delta=1.0, weight=None):
 def binary_cross_entropy(input, target, weight=None, size_average=None, reduce=None, reduction="mean"):
     """Cross entropy of probabilities `input` and targets in 0..1; logarithms are at least -100."""
     if tuple(target.shape) != tuple(input.shape):
-        raise ValueError(f"Using a target size ({target.shape}) that is different to the input size ({input.shape}) "
+        raise ValueError(f"Using a target size ({target.shape}) that is different to the input size "
+                         f"({input.shape}) "
                          "is deprecated. Please ensure they have the same size.")
     if input.numel():
         low, high = input.detach().amin().item(), input.detach().amax().item()
@@ -111,8 +112,8 @@ def binary_cross_entropy(input, target, weight=None, size_average=None, reduce=N
                        reduction_of(size_average, reduce, reduction))
 
 
-def binary_cross_entropy_with_logits(input, target, weight=None, size_average=None, reduce=None, reduction="mean",
-                                     pos_weight=None):
+def binary_cross_entropy_with_logits(input, target, weight=None, size_average=None, reduce=None,
+                                     reduction="mean", pos_weight=None):
     """Cross entropy of the probability `sigmoid(input)` and `target` in 0..1, without overflow."""
     if tuple(input.shape) != tuple(target.shape):
         raise ValueError(f"Target size ({target.shape}) must be the same as input size ({input.shape})")
@@ -125,7 +126,8 @@ def binary_cross_entropy_with_logits(input, target, weight=None, size_average=No
 
 
 def kl_div(input, target, size_average=None, reduce=None, reduction="mean", log_target=False):
-    """`target * (log(target) - input)` for log-probabilities `input`; 'batchmean' divides by the batch size."""
+    """`target * (log(target) - input)` for log-probabilities `input`; 'batchmean' divides by the batch
+    size."""
     reduction = reduction_of(size_average, reduce, reduction)
     if log_target:
         loss = ops.exp(target) * (target - input)
@@ -151,7 +153,8 @@ def poisson_nll_loss(input, target, log_input=True, full=False, size_average=Non
 
 
 def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"):
-    """Minus the log-likelihood of normal numbers with variance `var`, at least `eps`; `full` adds the constant."""
+    """Minus the log-likelihood of normal numbers with variance `var`, at least `eps`; `full` adds the
+    constant."""
     if isinstance(var, (int, float)):
         if var < 0:
             raise ValueError("var has negative entry/entries")
@@ -198,8 +201,8 @@ def cross_entropy(input, target, weight=None, size_average=None, ignore_index=-1
         weight, ignore_index, reduction: as in `nll_loss`.
         label_smoothing: share of the target, 0 to 1, spread evenly over all classes.
     """
-    return ops.cross_entropy(input, target, weight, ignore_index, reduction_of(size_average, reduce, reduction),
-                             label_smoothing)
+    return ops.cross_entropy(input, target, weight, ignore_index,
+                             reduction_of(size_average, reduce, reduction), label_smoothing)
 
 
 def linear_cross_entropy(input, linear_weight, target, *, linear_bias=None, weight=None, reduction="mean",
@@ -207,12 +210,14 @@ def linear_cross_entropy(input, linear_weight, target, *, linear_bias=None, weig
     """`cross_entropy` of `linear(input, linear_weight, linear_bias)`.
 
     Args:
-        input: (batch, in) or (in). linear_weight: (classes, in) or (classes, d1, ..., in), for a loss (batch, d1, ...).
+        input: (batch, in) or (in). linear_weight: (classes, in) or (classes, d1, ..., in), for a loss
+            (batch, d1, ...).
     """
     classes, *rest, width = linear_weight.shape
     lead = tuple(input.shape[:-1])
     if rest and not lead:
-        raise RuntimeError(f"K-dimensional loss defined by linear_weight shape {tuple(linear_weight.shape)} requires "
+        raise RuntimeError(f"K-dimensional loss defined by linear_weight shape {tuple(linear_weight.shape)} "
+                           f"requires "
                            f"batched input, (N, {width}), got unbatched input with shape {tuple(input.shape)}")
     shape = (*lead, classes, *rest)
     flat = None if linear_bias is None else linear_bias.reshape(-1)
@@ -231,24 +236,24 @@ def _rows_of_classes(name, input, target):
              kind=RuntimeError)
     if input.dim() == 2:
         return input, target, True
-    return input.reshape(1, -1), target.reshape(1, - \
-                         1) if name.startswith("multilabel") else target.reshape(1), False
+    return input.reshape(1, -1), target.reshape(1, -1) if name.startswith("multilabel") else target.reshape(1), False
 
 
-def multi_margin_loss(input, target, p=1, margin=1.0, weight=None,
-                      size_average=None, reduce=None, reduction="mean"):
-    """How far the other classes' scores come within `margin` of the target's, to the power p, over the classes."""
+def multi_margin_loss(input, target, p=1, margin=1.0, weight=None, size_average=None, reduce=None,
+                      reduction="mean"):
+    """How far the other classes' scores come within `margin` of the target's, to the power p, over the
+    classes."""
     if p not in (1, 2):
         raise ValueError("only p == 1 and p == 2 supported")
     if weight is not None and weight.dim() != 1:
         raise ValueError("weight must be one-dimensional")
     x, target, batched = _rows_of_classes("multi_margin_loss", input, target)
     if tuple(target.shape) != (x.shape[0],):
-        fail("multi_margin_loss", "inconsistent target size",
-             tuple(target.shape), (x.shape[0],), kind=RuntimeError)
+        fail("multi_margin_loss", "inconsistent target size", tuple(target.shape), (x.shape[0],),
+             kind=RuntimeError)
     if weight is not None and weight.shape[0] != x.shape[1]:
-        fail("multi_margin_loss", "inconsistent weight size",
-             tuple(weight.shape), (x.shape[1],), kind=RuntimeError)
+        fail("multi_margin_loss", "inconsistent weight size", tuple(weight.shape), (x.shape[1],),
+             kind=RuntimeError)
     place = target.unsqueeze(1)
     short = ops.relu(margin - x.gather(1, place) + x)
     short = short * short if p == 2 else short
@@ -261,7 +266,8 @@ def multi_margin_loss(input, target, p=1, margin=1.0, weight=None,
 
 
 def multilabel_margin_loss(input, target, size_average=None, reduce=None, reduction="mean"):
-    """Margins between every target class (a row of class numbers up to the first -1) and every other class."""
+    """Margins between every target class (a row of class numbers up to the first -1) and every other
+    class."""
     if tuple(target.shape) != tuple(input.shape):
         fail("multilabel_margin_loss", "inconsistent target size", tuple(target.shape), tuple(input.shape),
              kind=RuntimeError)
@@ -305,7 +311,8 @@ def hinge_embedding_loss(input, target, margin=1.0, size_average=None, reduce=No
 def margin_ranking_loss(input1, input2, target, margin=0, size_average=None, reduce=None, reduction="mean"):
     """How far `target * (input1 - input2)` is below `margin`."""
     if input1.dim() != input2.dim() or input1.dim() != target.dim():
-        raise RuntimeError("margin_ranking_loss : All input tensors should have same dimension but got sizes: "
+        raise RuntimeError("margin_ranking_loss : All input tensors should have same dimension but got "
+                           "sizes: "
                            f"input1: {input1.shape}, input2: {input2.shape}, target: {target.shape} ")
     loss = ops.relu(-target * (input1 - input2) + margin)
     return reduce_loss(loss, reduction_of(size_average, reduce, reduction))
@@ -314,14 +321,11 @@ def margin_ranking_loss(input1, input2, target, margin=0, size_average=None, red
 def cosine_embedding_loss(input1, input2, target, margin=0, size_average=None, reduce=None, reduction="mean"):
     """1 - cosine for targets 1; how far the cosine is above `margin` for targets -1."""
     if target.dim() not in (0, 1):
-        fail(
-    "cosine_embedding_loss",
-    "0D or 1D target tensor expected",
-    tuple(
-        target.shape),
-         kind=RuntimeError)
+        fail("cosine_embedding_loss", "0D or 1D target tensor expected", tuple(target.shape),
+             kind=RuntimeError)
     if input1.dim() != target.dim() + 1 or input2.dim() != target.dim() + 1:
-        fail("cosine_embedding_loss", f"{target.dim()}D target tensor expects {target.dim() + 1}D input tensors",
+        fail("cosine_embedding_loss", f"{target.dim()}D target tensor expects {target.dim() + 1}D input "
+                                      f"tensors",
              f"{tuple(input1.shape)}, {tuple(input2.shape)}", kind=RuntimeError)
     cosine = _cosine(input1, input2, target.dim())
     near = ops.where(target == 1, 1 - cosine, 0.0)
@@ -344,23 +348,26 @@ def triplet_margin_loss(anchor, positive, negative, margin=1.0, p=2, eps=1e-6, s
         raise ValueError(f"margin must be greater than 0, got {margin}")
     ranks = {anchor.dim(), positive.dim(), negative.dim()}
     if len(ranks) > 1:
-        raise RuntimeError("The anchor, positive, and negative tensors are expected to have the same number of "
-                           f"dimensions, but got: anchor {anchor.dim()}D, positive {positive.dim()}D, and negative "
+        raise RuntimeError("The anchor, positive, and negative tensors are expected to have the same number "
+                           "of "
+                           f"dimensions, but got: anchor {anchor.dim()}D, positive {positive.dim()}D, and "
+                           f"negative "
                            f"{negative.dim()}D inputs")
     return _triplet(anchor, positive, negative, distance, margin, swap,
                     reduction_of(size_average, reduce, reduction))
 
 
-def triplet_margin_with_distance_loss(anchor, positive, negative, *, distance_function=None, margin=1.0, swap=False,
-                                      reduction="mean"):
+def triplet_margin_with_distance_loss(anchor, positive, negative, *, distance_function=None, margin=1.0,
+                                      swap=False, reduction="mean"):
     """`triplet_margin_loss` with a distance of the caller's."""
     if margin <= 0:
         raise ValueError(f"margin must be greater than 0, got {margin}")
     if len({anchor.dim(), positive.dim(), negative.dim()}) > 1:
-        raise RuntimeError("The anchor, positive, and negative tensors are expected to have the same number of "
+        raise RuntimeError("The anchor, positive, and negative tensors are expected to have the same number "
+                           "of "
                            "dimensions")
-    return _triplet(anchor, positive, negative,
-                    distance_function or pairwise_distance, margin, swap, reduction)
+    return _triplet(anchor, positive, negative, distance_function or pairwise_distance, margin, swap,
+                    reduction)
 
 
 def _triplet(anchor, positive, negative, distance, margin, swap, reduction):

@@ -1,4 +1,5 @@
-"""Normalisation, in the order of arguments of `nn.functional`, with the refusal of batches too small to have a variance."""
+"""Normalisation, in the order of arguments of `nn.functional`, with the refusal of batches too small to have
+a variance."""
 
 from flambeau import ops
 from flambeau.ops import running
@@ -17,8 +18,8 @@ def batch_norm(input, running_mean, running_var, weight=None, bias=None, trainin
         raise ValueError(f"batch_norm eps must be positive during training, but got {eps}")
     if training and input.numel():
         if input.dim() < 2 or input.numel() == input.shape[1]:
-            raise ValueError(
-                f"Expected more than 1 value per channel when training, got input size {input.shape}")
+            raise ValueError(f"Expected more than 1 value per channel when training, got input size "
+                             f"{input.shape}")
     if input.dim() == 1 and not input.numel():
         return input.clone()
     return running.normalize_batch(input, running_mean, running_var, weight, bias, training, momentum, eps)
@@ -29,8 +30,8 @@ def instance_norm(input, running_mean=None, running_var=None, weight=None, bias=
     """Normalise each channel of each example over its own elements, or by the running statistics."""
     if use_input_stats and input.numel() == input.shape[0] * input.shape[1] and input.numel():
         raise ValueError(f"Expected more than 1 spatial element when training, got input size {input.shape}")
-    return running.instance_norm(input, weight, bias, running_mean,
-                                 running_var, use_input_stats, momentum, eps)
+    return running.instance_norm(input, weight, bias, running_mean, running_var, use_input_stats, momentum,
+                                 eps)
 
 
 def layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-05):

@@ -15,18 +15,19 @@ adaptive_avg_pool1d = pooling.adaptive_avg_pool1d
 
 
 def _max_pool(rank):
-    def with_indices(input, kernel_size, stride=None, padding=0,
-                     dilation=1, ceil_mode=False, return_indices=False):
-        return pooling.max_pool(f"max_pool{rank}d", rank, input, kernel_size,
-                                stride, padding, dilation, ceil_mode)
+    def with_indices(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False,
+                     return_indices=False):
+        return pooling.max_pool(f"max_pool{rank}d", rank, input, kernel_size, stride, padding, dilation,
+                                ceil_mode)
 
-    def max_pool(input, kernel_size, stride=None, padding=0,
-                 dilation=1, ceil_mode=False, return_indices=False):
+    def max_pool(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False,
+                 return_indices=False):
         both = with_indices(input, kernel_size, stride, padding, dilation, ceil_mode)
         return both if return_indices else both[0]
 
     return _named(max_pool, f"max_pool{rank}d", f"Maximum over windows of the last {rank} axes."), _named(
-        with_indices, f"max_pool{rank}d_with_indices", f"(maximum, its place) of windows of the last {rank} axes.")
+        with_indices, f"max_pool{rank}d_with_indices",
+        f"(maximum, its place) of windows of the last {rank} axes.")
 
 
 def _adaptive_max_pool(rank):
@@ -91,16 +92,18 @@ def _max_unpool(rank, input, indices, kernel_size, stride, padding, output_size)
     if input.dim() not in (rank + 1, rank + 2):
         fail(name, f"the input has {rank + 1} or {rank + 2} axes", tuple(input.shape), kind=RuntimeError)
     usual = [(size - 1) * s + k - 2 * p for size, s, k,
-              p in zip(input.shape[-rank:], stride, kernel, padding)]
+             p in zip(input.shape[-rank:], stride, kernel, padding)]
     if output_size is None:
         return pooling.max_unpool(name, rank, input, indices, usual)
     sizes = tuple(output_size)[-rank:]
     if len(output_size) not in (rank, rank + 1, rank + 2):
-        raise ValueError(f"output_size should be a sequence containing {rank} or {rank + 2} elements, but it has a "
+        raise ValueError(f"output_size should be a sequence containing {rank} or {rank + 2} elements, but it "
+                         f"has a "
                          f"length of '{len(output_size)}'")
     for got, middle, step in zip(sizes, usual, stride):
         if not middle - step < got < middle + step:
-            raise ValueError(f"invalid output_size {tuple(output_size)}: each size must be less than a stride from "
+            raise ValueError(f"invalid output_size {tuple(output_size)}: each size must be less than a "
+                             f"stride from "
                              f"{usual}")
     return pooling.max_unpool(name, rank, input, indices, sizes)
 
@@ -165,23 +168,23 @@ def _max_of_windows(x, rank, kernel, counts, starts):
     planes = x.shape[0] * x.shape[1]
     place = None
     for axis in range(rank):
-        own = tensor([each[axis] for each in starts], dtype=int64).reshape(
-            planes, counts[axis], 1) + arange(kernel[axis])
+        own = tensor([each[axis] for each in starts], dtype=int64).reshape(planes, counts[axis],
+                                                                           1) + arange(kernel[axis])
         shape = [planes] + [1] * (2 * rank)
         shape[1 + axis], shape[1 + rank + axis] = counts[axis], kernel[axis]
         own = own.reshape(shape)
         place = own if place is None else place * x.shape[2 + axis] + own
     place = place.reshape(planes, math.prod(counts), math.prod(kernel))
-    picked = x.reshape(planes, math.prod(x.shape[2:])).gather(
-        1, place.reshape(planes, place.shape[1] * place.shape[2])).reshape(place.shape)
+    picked = x.reshape(planes, math.prod(x.shape[2:])).gather(1, place.reshape(planes, place.shape[1] * place.shape[2])).reshape(place.shape)
     values, chosen = pooling.first_largest(picked, place >= 0, 2)
     shape = (*x.shape[:2], *counts)
     return values.reshape(shape), place.gather(2, chosen).reshape(shape)
 
 
-def fractional_max_pool2d_with_indices(input, kernel_size, output_size=None, output_ratio=None, return_indices=False,
-                                       _random_samples=None):
-    """(maxima, places) of windows at random about even places; `output_size` or `output_ratio` says how many."""
+def fractional_max_pool2d_with_indices(input, kernel_size, output_size=None, output_ratio=None,
+                                       return_indices=False, _random_samples=None):
+    """(maxima, places) of windows at random about even places; `output_size` or `output_ratio` says how
+    many."""
     return _fractional(2, input, kernel_size, output_size, output_ratio, _random_samples)
 
 
@@ -192,8 +195,8 @@ def fractional_max_pool2d(input, kernel_size, output_size=None, output_ratio=Non
     return both if return_indices else both[0]
 
 
-def fractional_max_pool3d_with_indices(input, kernel_size, output_size=None, output_ratio=None, return_indices=False,
-                                       _random_samples=None):
+def fractional_max_pool3d_with_indices(input, kernel_size, output_size=None, output_ratio=None,
+                                       return_indices=False, _random_samples=None):
     """(maxima, places) of windows at random about even places."""
     return _fractional(3, input, kernel_size, output_size, output_ratio, _random_samples)
 

@@ -57,10 +57,7 @@ def clip_grad_norm_(parameters, max_norm, norm_type=2.0, error_if_nonfinite=Fals
 
 def clip_grad_norm(parameters, max_norm, norm_type=2.0, error_if_nonfinite=False, foreach=None):
     """An older name of `clip_grad_norm_`."""
-    warnings.warn(
-    "`clip_grad_norm` is now deprecated in favor of `clip_grad_norm_`.",
-    FutureWarning,
-     stacklevel=2)
+    warnings.warn("`clip_grad_norm` is now deprecated in favor of `clip_grad_norm_`.", FutureWarning, stacklevel=2)
     return clip_grad_norm_(parameters, max_norm, norm_type, error_if_nonfinite, foreach)
 
 

@@ -64,12 +64,7 @@ class ParametrizationList(ModuleList):
 
     def forward(self):
         """The parametrized tensor."""
-        parts = [
-    self.original] if self.is_tensor else [
-        getattr(
-            self,
-            f"original{i}") for i in range(
-                self.ntensors)]
+        parts = [self.original] if self.is_tensor else [getattr(self, f"original{i}") for i in range(self.ntensors)]
         modules = list(self)
         value = modules[0](*parts)
         for module in modules[1:]:
@@ -130,8 +125,7 @@ def _become_parametrized(module):
 
 
 def _own_class(base):
-    return type(f"Parametrized{base.__name__}", (base,), {
-                "__module__": base.__module__, "__deepcopy__": _deep_copy})
+    return type(f"Parametrized{base.__name__}", (base,), {"__module__": base.__module__, "__deepcopy__": _deep_copy})
 
 
 def _deep_copy(module, memo):

@@ -24,8 +24,7 @@ class PackedSequence(_Packed):
 
     def to(self, *args, **kwargs):
         """The same with the data in another dtype or on another device."""
-        return type(self)(self.data.to(*args, **kwargs), self.batch_sizes,
-                    self.sorted_indices, self.unsorted_indices)
+        return type(self)(self.data.to(*args, **kwargs), self.batch_sizes, self.sorted_indices, self.unsorted_indices)
 
 
 def invert_permutation(permutation):
