@@ -1,6 +1,7 @@
 """Recurrent networks: a Python loop over the steps, around cells of a few products.
 
-Sequences are (time, batch, width), or (batch, time, width) with `batch_first`; without a batch axis (time, width).
+Sequences are (time, batch, width), or (batch, time, width) with `batch_first`; without a batch axis (time,
+width).
 """
 
 import math
@@ -74,12 +75,14 @@ class RNNCellBase(Module):
         if hidden is not None and hidden.dim() not in (1, 2):
             raise ValueError(f"{name}: Expected hidden to be 1D or 2D, got {hidden.dim()}D instead")
         if input.shape[-1] != self.input_size:
-            raise RuntimeError(f"input has inconsistent input_size: got {input.shape[-1]} expected {self.input_size}")
+            raise RuntimeError(f"input has inconsistent input_size: got {input.shape[-1]} expected "
+                               f"{self.input_size}")
         if hidden is not None and hidden.shape[-1] != self.hidden_size:
             raise RuntimeError(f"hidden has inconsistent hidden_size: got {hidden.shape[-1]}, expected "
                                f"{self.hidden_size}")
         if hidden is not None and hidden.dim() == 2 and hidden.shape[0] != input.shape[0]:
-            raise RuntimeError(f"Input batch size {input.shape[0]} doesn't match hidden batch size {hidden.shape[0]}")
+            raise RuntimeError(f"Input batch size {input.shape[0]} doesn't match hidden batch size "
+                               f"{hidden.shape[0]}")
 
     def _start(self, input):
         return zeros((*input.shape[:-1], self.hidden_size), dtype=input.dtype)
@@ -107,7 +110,8 @@ class RNNCell(RNNCellBase):
         if self.nonlinearity not in ("tanh", "relu"):
             raise RuntimeError(f"Unknown nonlinearity: {self.nonlinearity}")
         hidden = self._start(input) if hx is None else hx
-        return rnn_step(self._projected(input), hidden, self.weight_hh, self.bias_hh, getattr(ops, self.nonlinearity))
+        return rnn_step(self._projected(input), hidden, self.weight_hh, self.bias_hh,
+                        getattr(ops, self.nonlinearity))
 
 
 class LSTMCell(RNNCellBase):
@@ -162,7 +166,8 @@ class RNNBase(Module):
 
     Args:
         num_layers: recurrences stacked on each other. bidirectional: each also backwards, side by side.
-        dropout: probability of a zero between the layers in training. proj_size: width of projected outputs (LSTM).
+        dropout: probability of a zero between the layers in training. proj_size: width of projected outputs
+            (LSTM).
     """
 
     def __init__(self, mode, input_size, hidden_size, num_layers=1, bias=True, batch_first=False, dropout=0.0,
@@ -186,11 +191,14 @@ class RNNBase(Module):
             if not isinstance(getattr(self, name), bool):
                 raise TypeError(f"{name} should be of type bool, got: {type(getattr(self, name)).__name__}")
         if isinstance(dropout, bool) or not 0 <= dropout <= 1:
-            raise ValueError("dropout should be a number in range [0, 1] representing the probability of an element "
+            raise ValueError("dropout should be a number in range [0, 1] representing the probability of an "
+                             "element "
                              "being zeroed")
         if dropout > 0 and self.num_layers == 1:
-            warnings.warn("dropout option adds dropout after all but last recurrent layer, so non-zero dropout expects "
-                          f"num_layers greater than 1, but got dropout={dropout} and num_layers={self.num_layers}",
+            warnings.warn("dropout option adds dropout after all but last recurrent layer, so non-zero "
+                          "dropout expects "
+                          f"num_layers greater than 1, but got dropout={dropout} and "
+                          f"num_layers={self.num_layers}",
                           stacklevel=4)
         if not isinstance(self.hidden_size, int):
             raise TypeError(f"hidden_size should be of type int, got: {type(self.hidden_size).__name__}")
@@ -249,7 +257,8 @@ class RNNBase(Module):
         if isinstance(input, PackedSequence):
             return self._forward_packed(input, hx)
         if input.dim() not in (2, 3):
-            raise ValueError(f"{type(self).__name__}: Expected input to be 2D or 3D, got {input.dim()}D instead")
+            raise ValueError(f"{type(self).__name__}: Expected input to be 2D or 3D, got {input.dim()}D "
+                             f"instead")
         if input.shape[-1] != self.input_size:
             raise RuntimeError("input.size(-1) must be equal to input_size. Expected "
                                f"{self.input_size}, got {input.shape[-1]}")
@@ -298,7 +307,8 @@ class RNNBase(Module):
         return [tuple(state[i] for state in hx) for i in range(count)]
 
     def _layers(self, steps, states):
-        """(the outputs of each step, the last states); `steps` are (batch, width), where the batch may shrink."""
+        """(the outputs of each step, the last states); `steps` are (batch, width), where the batch may
+        shrink."""
         directions = 2 if self.bidirectional else 1
         finals = []
         for layer in range(self.num_layers):
@@ -340,12 +350,12 @@ class RNNBase(Module):
 class RNN(RNNBase):
     """Layers of simple recurrences, `nonlinearity` 'tanh' or 'relu'; see `RNNBase` for the other options."""
 
-    def __init__(self, input_size, hidden_size, num_layers=1, nonlinearity="tanh", bias=True, batch_first=False,
-                 dropout=0.0, bidirectional=False, device=None, dtype=None):
+    def __init__(self, input_size, hidden_size, num_layers=1, nonlinearity="tanh", bias=True,
+                 batch_first=False, dropout=0.0, bidirectional=False, device=None, dtype=None):
         if nonlinearity not in ("tanh", "relu"):
             raise ValueError(f"Unknown nonlinearity '{nonlinearity}'. Select from 'tanh' or 'relu'.")
-        super().__init__(f"RNN_{nonlinearity.upper()}", input_size, hidden_size, num_layers, bias, batch_first, dropout,
-                         bidirectional, 0, device, dtype)
+        super().__init__(f"RNN_{nonlinearity.upper()}", input_size, hidden_size, num_layers, bias,
+                         batch_first, dropout, bidirectional, 0, device, dtype)
         self.nonlinearity = nonlinearity
 
 
@@ -354,8 +364,8 @@ class LSTM(RNNBase):
 
     def __init__(self, input_size, hidden_size, num_layers=1, bias=True, batch_first=False, dropout=0.0,
                  bidirectional=False, proj_size=0, device=None, dtype=None):
-        super().__init__("LSTM", input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional,
-                         proj_size, device, dtype)
+        super().__init__("LSTM", input_size, hidden_size, num_layers, bias, batch_first, dropout,
+                         bidirectional, proj_size, device, dtype)
 
 
 class GRU(RNNBase):
@@ -363,5 +373,5 @@ class GRU(RNNBase):
 
     def __init__(self, input_size, hidden_size, num_layers=1, bias=True, batch_first=False, dropout=0.0,
                  bidirectional=False, device=None, dtype=None):
-        super().__init__("GRU", input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, 0,
-                         device, dtype)
+        super().__init__("GRU", input_size, hidden_size, num_layers, bias, batch_first, dropout,
+                         bidirectional, 0, device, dtype)

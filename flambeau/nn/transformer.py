@@ -39,14 +39,16 @@ def is_causal_mask(mask, is_causal, size):
 
 
 class _Layer(Module):
-    """What encoder and decoder layers share: self-attention and a feed-forward network, around them residuals."""
+    """What encoder and decoder layers share: self-attention and a feed-forward network, around them
+    residuals."""
 
-    def __init__(self, d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, batch_first, norm_first,
-                 bias, device, dtype, attentions, norms):
+    def __init__(self, d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, batch_first,
+                 norm_first, bias, device, dtype, attentions, norms):
         super().__init__()
         place = {"device": device, "dtype": dtype}
         for name in attentions:
-            setattr(self, name, MultiheadAttention(d_model, nhead, dropout=dropout, bias=bias, batch_first=batch_first,
+            setattr(self, name,
+                    MultiheadAttention(d_model, nhead, dropout=dropout, bias=bias, batch_first=batch_first,
                                                    **place))
         self.linear1 = Linear(d_model, dim_feedforward, bias=bias, **place)
         self.dropout = Dropout(dropout)
@@ -70,19 +72,22 @@ class TransformerEncoderLayer(_Layer):
     """Self-attention and a feed-forward network: (length, batch, d_model) -> the same.
 
     Args:
-        nhead: heads. dim_feedforward: width of the network's hidden layer. activation: 'relu', 'gelu' or a function.
+        nhead: heads. dim_feedforward: width of the network's hidden layer. activation: 'relu', 'gelu' or a
+            function.
         batch_first: operands are (batch, length, d_model). norm_first: normalise before each part, not after.
     """
 
-    def __init__(self, d_model, nhead, dim_feedforward=2048, dropout=0.1, activation=F.relu, layer_norm_eps=1e-5,
+    def __init__(self, d_model, nhead, dim_feedforward=2048, dropout=0.1, activation=F.relu,
+                 layer_norm_eps=1e-5,
                  batch_first=False, norm_first=False, bias=True, device=None, dtype=None):
-        super().__init__(d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, batch_first, norm_first,
-                         bias, device, dtype, ("self_attn",), 2)
+        super().__init__(d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, batch_first,
+                         norm_first, bias, device, dtype, ("self_attn",), 2)
 
     def forward(self, src, src_mask=None, src_key_padding_mask=None, is_causal=False):
         """The layer's output; masks as in `MultiheadAttention`."""
         def attention(x):
-            return self.dropout1(self.self_attn(x, x, x, attn_mask=src_mask, key_padding_mask=src_key_padding_mask,
+            return self.dropout1(self.self_attn(x, x, x, attn_mask=src_mask,
+                                                key_padding_mask=src_key_padding_mask,
                                                 need_weights=False, is_causal=is_causal)[0])
 
         def network(x):
@@ -93,22 +98,24 @@ class TransformerEncoderLayer(_Layer):
 class TransformerDecoderLayer(_Layer):
     """Self-attention, attention to `memory` and a feed-forward network; see `TransformerEncoderLayer`."""
 
-    def __init__(self, d_model, nhead, dim_feedforward=2048, dropout=0.1, activation=F.relu, layer_norm_eps=1e-5,
+    def __init__(self, d_model, nhead, dim_feedforward=2048, dropout=0.1, activation=F.relu,
+                 layer_norm_eps=1e-5,
                  batch_first=False, norm_first=False, bias=True, device=None, dtype=None):
-        super().__init__(d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, batch_first, norm_first,
-                         bias, device, dtype, ("self_attn", "multihead_attn"), 3)
+        super().__init__(d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, batch_first,
+                         norm_first, bias, device, dtype, ("self_attn", "multihead_attn"), 3)
 
     def forward(self, tgt, memory, tgt_mask=None, memory_mask=None, tgt_key_padding_mask=None,
                 memory_key_padding_mask=None, tgt_is_causal=False, memory_is_causal=False):
         """The layer's output; masks as in `MultiheadAttention`."""
         def attention(x):
-            return self.dropout1(self.self_attn(x, x, x, attn_mask=tgt_mask, key_padding_mask=tgt_key_padding_mask,
+            return self.dropout1(self.self_attn(x, x, x, attn_mask=tgt_mask,
+                                                key_padding_mask=tgt_key_padding_mask,
                                                 need_weights=False, is_causal=tgt_is_causal)[0])
 
         def to_memory(x):
             return self.dropout2(self.multihead_attn(x, memory, memory, attn_mask=memory_mask,
-                                                     key_padding_mask=memory_key_padding_mask, need_weights=False,
-                                                     is_causal=memory_is_causal)[0])
+                                                     key_padding_mask=memory_key_padding_mask,
+                                                     need_weights=False, is_causal=memory_is_causal)[0])
 
         def network(x):
             return self.dropout3(self._network(x))
@@ -150,10 +157,12 @@ class TransformerDecoder(Module):
                 memory_key_padding_mask=None, tgt_is_causal=None, memory_is_causal=False):
         """The last layer's output."""
         first = self.layers[0].self_attn
-        causal = is_causal_mask(tgt_mask, tgt_is_causal, tgt.shape[1 if first.batch_first and tgt.dim() == 3 else 0])
+        causal = is_causal_mask(tgt_mask, tgt_is_causal,
+                                tgt.shape[1 if first.batch_first and tgt.dim() == 3 else 0])
         for layer in self.layers:
             tgt = layer(tgt, memory, tgt_mask=tgt_mask, memory_mask=memory_mask,
-                        tgt_key_padding_mask=tgt_key_padding_mask, memory_key_padding_mask=memory_key_padding_mask,
+                        tgt_key_padding_mask=tgt_key_padding_mask,
+                        memory_key_padding_mask=memory_key_padding_mask,
                         tgt_is_causal=causal, memory_is_causal=memory_is_causal)
         return tgt if self.norm is None else self.norm(tgt)
 
@@ -167,11 +176,13 @@ class Transformer(Module):
     """
 
     def __init__(self, d_model=512, nhead=8, num_encoder_layers=6, num_decoder_layers=6, dim_feedforward=2048,
-                 dropout=0.1, activation=F.relu, custom_encoder=None, custom_decoder=None, layer_norm_eps=1e-5,
+                 dropout=0.1, activation=F.relu, custom_encoder=None, custom_decoder=None,
+                 layer_norm_eps=1e-5,
                  batch_first=False, norm_first=False, bias=True, device=None, dtype=None):
         super().__init__()
         place = {"device": device, "dtype": dtype}
-        options = (d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, batch_first, norm_first, bias)
+        options = (d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, batch_first,
+                   norm_first, bias)
 
         def norm():
             return LayerNorm(d_model, eps=layer_norm_eps, bias=bias, **place)
@@ -185,16 +196,19 @@ class Transformer(Module):
         self.batch_first = batch_first
 
     def forward(self, src, tgt, src_mask=None, tgt_mask=None, memory_mask=None, src_key_padding_mask=None,
-                tgt_key_padding_mask=None, memory_key_padding_mask=None, src_is_causal=None, tgt_is_causal=None,
-                memory_is_causal=False):
+                tgt_key_padding_mask=None, memory_key_padding_mask=None, src_is_causal=None,
+                tgt_is_causal=None, memory_is_causal=False):
         """The decoder's output for the target, which attends to the encoded source."""
-        if src.dim() == 3 and src.shape[0 if self.batch_first else 1] != tgt.shape[0 if self.batch_first else 1]:
+        if src.dim() == 3 and src.shape[0 if self.batch_first else 1] != tgt.shape[0 if self.batch_first
+                                                                                   else 1]:
             raise RuntimeError("the batch number of src and tgt must be equal")
         if src.shape[-1] != self.d_model or tgt.shape[-1] != self.d_model:
             raise RuntimeError("the feature number of src and tgt must be equal to d_model")
-        memory = self.encoder(src, mask=src_mask, src_key_padding_mask=src_key_padding_mask, is_causal=src_is_causal)
+        memory = self.encoder(src, mask=src_mask, src_key_padding_mask=src_key_padding_mask,
+                              is_causal=src_is_causal)
         return self.decoder(tgt, memory, tgt_mask=tgt_mask, memory_mask=memory_mask,
-                            tgt_key_padding_mask=tgt_key_padding_mask, memory_key_padding_mask=memory_key_padding_mask,
+                            tgt_key_padding_mask=tgt_key_padding_mask,
+                            memory_key_padding_mask=memory_key_padding_mask,
                             tgt_is_causal=tgt_is_causal, memory_is_causal=memory_is_causal)
 
     @staticmethod

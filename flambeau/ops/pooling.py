@@ -24,7 +24,8 @@ numpy = LazyModule("numpy")
 
 
 # ------------------------------------------------------------------------------ means of windows of planes
-NUMBERS = "kernel_size, stride, padding=(0, 0), ceil_mode=False, count_include_pad=True, divisor_override=None"
+NUMBERS = ("kernel_size, stride, padding=(0, 0), ceil_mode=False, count_include_pad=True, "
+           "divisor_override=None")
 
 
 class Averaging(Window):
@@ -59,8 +60,8 @@ class AveragePlanes(Averaging):
                                 count_of(outputs[0]) * 2 * kernel_size[0] * kernel_size[1])
 
     def derivative(grad, x, *, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override):
-        return average_planes_gradient(grad, tuple(x.shape), kernel_size, stride, padding, ceil_mode,     # noqa: F821
-                                       count_include_pad, divisor_override)
+        return average_planes_gradient(grad, tuple(x.shape), kernel_size, stride, padding,      # noqa: F821
+                                       ceil_mode, count_include_pad, divisor_override)
 
     def reference(image, kernel_size=None, stride=None, padding=(0, 0), ceil_mode=False,
                   count_include_pad=True,
@@ -211,8 +212,8 @@ def avg_pool(name, rank, input, kernel_size, stride, padding, ceil_mode, count_i
     if rank == 3:
         count, depth, height, width = out.shape
         kernel, step, border, _ = w.depth()
-        out = average_planes(reshape(out, (count, 1, depth, height * width)), kernel, step, border,    # noqa: F821
-                             *shared, divisor_override)
+        out = reshape(out, (count, 1, depth, height * width))
+        out = average_planes(out, kernel, step, border, *shared, divisor_override)              # noqa: F821
         out = reshape(out, (count, out.shape[2], height, width))
     return from_planes(out, input, rank)
 
@@ -284,7 +285,7 @@ def lp_pool(rank, input, norm_type, kernel_size, stride, ceil_mode):
     return (sign(powers) * abs(powers) * count) ** (1.0 / norm_type)
 
 
-# ------------------------------------------------------------------------------ windows by the size of the result
+# ------------------------------------------------------------------------------ windows by their number
 def wanted_sizes(name, rank, input, output_size):
     """The sizes of the result; None keeps that of the input."""
     check_rank(name, input, rank)

@@ -1,8 +1,9 @@
-"""nn.utils: gradients clipped, parameters as one vector, sequences packed, weights normalised, layers fused."""
+"""nn.utils: gradients clipped, parameters as one vector, sequences packed, weights normalised, layers
+fused."""
 
 from flambeau.nn.utils import parametrizations, parametrize, rnn, stateless
-from flambeau.nn.utils.clip_grad import (clip_grad_norm, clip_grad_norm_, clip_grad_value_, clip_grads_with_norm_,
-                                         get_total_norm)
+from flambeau.nn.utils.clip_grad import (clip_grad_norm, clip_grad_norm_, clip_grad_value_,
+                                         clip_grads_with_norm_, get_total_norm)
 from flambeau.nn.utils.convert_parameters import parameters_to_vector, vector_to_parameters
 from flambeau.nn.utils.fusion import (fuse_conv_bn_eval, fuse_conv_bn_weights, fuse_linear_bn_eval,
                                       fuse_linear_bn_weights)
@@ -10,8 +11,9 @@ from flambeau.nn.utils.init import skip_init
 from flambeau.nn.utils.spectral_norm import remove_spectral_norm, spectral_norm
 from flambeau.nn.utils.weight_norm import remove_weight_norm, weight_norm
 
-__all__ = ["clip_grad_norm", "clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "fuse_conv_bn_eval",
+__all__ = ["clip_grad_norm", "clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_",
+           "fuse_conv_bn_eval",
            "fuse_conv_bn_weights", "fuse_linear_bn_eval", "fuse_linear_bn_weights", "get_total_norm",
-           "parameters_to_vector", "parametrizations", "parametrize", "remove_spectral_norm", "remove_weight_norm", "rnn",
-           "skip_init", "spectral_norm", "stateless", "vector_to_parameters",
+           "parameters_to_vector", "parametrizations", "parametrize", "remove_spectral_norm",
+           "remove_weight_norm", "rnn", "skip_init", "spectral_norm", "stateless", "vector_to_parameters",
            "weight_norm"]

@@ -27,8 +27,10 @@ def get_total_norm(tensors, norm_type=2.0, error_if_nonfinite=False, foreach=Non
         norms = [ops.norm(each.detach().reshape(-1), float(norm_type)) for each in tensors]
         total = ops.norm(stack([each.to(norms[0].dtype) for each in norms]), float(norm_type))
     if error_if_nonfinite and not abs(total.item()) < float("inf"):
-        raise RuntimeError(f"The total norm of order {norm_type} for gradients from `parameters` is non-finite, so it "
-                           "cannot be clipped. To disable this error and scale the gradients by the non-finite norm "
+        raise RuntimeError(f"The total norm of order {norm_type} for gradients from `parameters` is "
+                           f"non-finite, so it "
+                           "cannot be clipped. To disable this error and scale the gradients by the "
+                           "non-finite norm "
                            "anyway, set `error_if_nonfinite=False`")
     return total
 
@@ -57,7 +59,8 @@ def clip_grad_norm_(parameters, max_norm, norm_type=2.0, error_if_nonfinite=Fals
 
 def clip_grad_norm(parameters, max_norm, norm_type=2.0, error_if_nonfinite=False, foreach=None):
     """An older name of `clip_grad_norm_`."""
-    warnings.warn("`clip_grad_norm` is now deprecated in favor of `clip_grad_norm_`.", FutureWarning, stacklevel=2)
+    warnings.warn("`clip_grad_norm` is now deprecated in favor of `clip_grad_norm_`.", FutureWarning,
+                  stacklevel=2)
     return clip_grad_norm_(parameters, max_norm, norm_type, error_if_nonfinite, foreach)
 
 

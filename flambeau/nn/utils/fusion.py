@@ -27,8 +27,8 @@ def _fused(layer, bn, transpose):
     if layer.training or bn.training:
         raise AssertionError("Fusion only for eval!")
     layer = copy.deepcopy(layer)
-    layer.weight, layer.bias = fuse_conv_bn_weights(layer.weight, layer.bias, bn.running_mean, bn.running_var, bn.eps,
-                                                    bn.weight, bn.bias, transpose)
+    layer.weight, layer.bias = fuse_conv_bn_weights(layer.weight, layer.bias, bn.running_mean, bn.running_var,
+                                                    bn.eps, bn.weight, bn.bias, transpose)
     return layer
 
 

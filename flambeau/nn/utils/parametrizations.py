@@ -66,4 +66,5 @@ def spectral_norm(module, name="weight", n_power_iterations=1, eps=1e-12, dim=No
         raise ValueError(f"Module '{module}' has no parameter or buffer with name '{name}'")
     if dim is None:
         dim = 1 if type(module).__name__.startswith("ConvTranspose") else 0
-    return register_parametrization(module, name, _SpectralNorm(weight.detach(), n_power_iterations, dim, eps))
+    return register_parametrization(module, name,
+                                    _SpectralNorm(weight.detach(), n_power_iterations, dim, eps))

@@ -1,7 +1,8 @@
 """Parametrizations: a parameter that is computed from other ones by a module, each time it is read.
 
-`register_parametrization(layer, "weight", module)` moves the parameter to `layer.parametrizations.weight.original` and
-puts a property into its place, which calls the module on it. The layer's class becomes a subclass of its own for that.
+`register_parametrization(layer, "weight", module)` moves the parameter to
+`layer.parametrizations.weight.original` and puts a property into its place, which calls the module on it.
+The layer's class becomes a subclass of its own for that.
 """
 
 import contextlib
@@ -28,7 +29,8 @@ def cached():
 
 
 class ParametrizationList(ModuleList):
-    """The modules of one tensor, called one after the other on `original` (or `original0`, `original1`, ...)."""
+    """The modules of one tensor, called one after the other on `original` (or `original0`, `original1`,
+    ...)."""
 
     def __init__(self, modules, original, unsafe=False):
         if not len(modules):
@@ -64,7 +66,8 @@ class ParametrizationList(ModuleList):
 
     def forward(self):
         """The parametrized tensor."""
-        parts = [self.original] if self.is_tensor else [getattr(self, f"original{i}") for i in range(self.ntensors)]
+        parts = [self.original] if self.is_tensor else [getattr(self, f"original{i}")
+                                                        for i in range(self.ntensors)]
         modules = list(self)
         value = modules[0](*parts)
         for module in modules[1:]:
@@ -87,10 +90,11 @@ def _read(name):
 
 
 def register_parametrization(module, tensor_name, parametrization, *, unsafe=False):
-    """Let `parametrization` (a Module) compute the parameter or buffer `tensor_name` of `module`; returns `module`.
+    """Let `parametrization` (a Module) compute the parameter or buffer `tensor_name` of `module`; returns
+    `module`.
 
-    A `right_inverse(value)` of the parametrization says which original gives a value. Unless `unsafe` the shape and
-    dtype must stay.
+    A `right_inverse(value)` of the parametrization says which original gives a value. Unless `unsafe` the
+    shape and dtype must stay.
     """
     parametrization.train(module.training)
     if is_parametrized(module, tensor_name):
@@ -109,7 +113,8 @@ def register_parametrization(module, tensor_name, parametrization, *, unsafe=Fal
         module.parametrizations[tensor_name] = own
         setattr(type(module), tensor_name, _read(tensor_name))
     else:
-        raise ValueError(f"Module '{module}' does not have a parameter, a buffer, or a parametrized element with name "
+        raise ValueError(f"Module '{module}' does not have a parameter, a buffer, or a parametrized element "
+                         f"with name "
                          f"'{tensor_name}'")
     if not unsafe:
         _check_same(module, tensor_name, before)
@@ -125,7 +130,8 @@ def _become_parametrized(module):
 
 
 def _own_class(base):
-    return type(f"Parametrized{base.__name__}", (base,), {"__module__": base.__module__, "__deepcopy__": _deep_copy})
+    return type(f"Parametrized{base.__name__}", (base,),
+                {"__module__": base.__module__, "__deepcopy__": _deep_copy})
 
 
 def _deep_copy(module, memo):
@@ -144,8 +150,10 @@ def _check_same(module, tensor_name, before):
     if not isinstance(after, Tensor):
         raise ValueError(f"A parametrization must return a tensor. Got {type(after)}.")
     if after.dtype is not before.dtype or tuple(after.shape) != tuple(before.shape):
-        raise ValueError(f"Registering a parametrization may not change the dtype or shape of the tensor, unless `unsafe` "
-                         f"flag is enabled. {tensor_name}: {before.dtype} {tuple(before.shape)} before, {after.dtype} "
+        raise ValueError(f"Registering a parametrization may not change the dtype or shape of the tensor, "
+                         f"unless `unsafe` "
+                         f"flag is enabled. {tensor_name}: {before.dtype} {tuple(before.shape)} before, "
+                         f"{after.dtype} "
                          f"{tuple(after.shape)} after")
 
 
@@ -163,7 +171,8 @@ def remove_parametrizations(module, tensor_name, leave_parametrized=True):
         raise ValueError(f"Module {module} does not have a parametrization on {tensor_name}")
     own = module.parametrizations[tensor_name]
     if not leave_parametrized and not own.is_tensor:
-        raise ValueError("Cannot leave unparametrized (`leave_parametrized=False`) a tensor that is parametrized in terms "
+        raise ValueError("Cannot leave unparametrized (`leave_parametrized=False`) a tensor that is "
+                         "parametrized in terms "
                          "of a sequence of tensors.")
     value = getattr(module, tensor_name) if leave_parametrized else own.original
     first = own.original if own.is_tensor else own.original0

@@ -11,8 +11,8 @@ _Packed = namedtuple("PackedSequence", ["data", "batch_sizes", "sorted_indices",
 class PackedSequence(_Packed):
     """The steps of a batch one after the other, longest sequence first: data (sum of lengths, ...).
 
-    `batch_sizes` says how many sequences each step has; `sorted_indices` and `unsorted_indices` where the batch was
-    sorted by length.
+    `batch_sizes` says how many sequences each step has; `sorted_indices` and `unsorted_indices` where the
+    batch was sorted by length.
     """
 
     __slots__ = ()
@@ -24,7 +24,8 @@ class PackedSequence(_Packed):
 
     def to(self, *args, **kwargs):
         """The same with the data in another dtype or on another device."""
-        return type(self)(self.data.to(*args, **kwargs), self.batch_sizes, self.sorted_indices, self.unsorted_indices)
+        return type(self)(self.data.to(*args, **kwargs), self.batch_sizes, self.sorted_indices,
+                          self.unsorted_indices)
 
 
 def invert_permutation(permutation):
@@ -39,7 +40,8 @@ def invert_permutation(permutation):
 
 
 def pad_sequence(sequences, batch_first=False, padding_value=0.0, padding_side="right"):
-    """Sequences (length_i, ...) as one tensor (longest, batch, ...), or (batch, longest, ...) with `batch_first`."""
+    """Sequences (length_i, ...) as one tensor (longest, batch, ...), or (batch, longest, ...) with
+    `batch_first`."""
     sequences = list(sequences)
     longest = max(each.shape[0] for each in sequences)
     padded = []
@@ -69,19 +71,23 @@ def pack_padded_sequence(input, lengths, batch_first=False, enforce_sorted=True)
     order = None
     if enforce_sorted:
         if any(a < b for a, b in zip(lengths, lengths[1:])):
-            raise RuntimeError("`lengths` array must be sorted in decreasing order when `enforce_sorted` is True. You can "
-                               "pass `enforce_sorted=False` to pack_padded_sequence and/or pack_sequence to sidestep this "
+            raise RuntimeError("`lengths` array must be sorted in decreasing order when `enforce_sorted` is "
+                               "True. You can "
+                               "pass `enforce_sorted=False` to pack_padded_sequence and/or pack_sequence to "
+                               "sidestep this "
                                "requirement if you do not need ONNX exportability.")
     else:
         order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
         lengths = [lengths[i] for i in order]
     if min(lengths) <= 0:
-        raise RuntimeError("Length of all samples has to be greater than 0, but found an element in 'lengths' that is "
+        raise RuntimeError("Length of all samples has to be greater than 0, but found an element in "
+                           "'lengths' that is "
                            "<= 0")
     if batch_first:
         input = input.transpose(0, 1)
     if input.shape[1] != len(lengths):
-        raise RuntimeError(f"Expected `len(lengths)` to be equal to batch_size, but got {len(lengths)} (batch_size="
+        raise RuntimeError(f"Expected `len(lengths)` to be equal to batch_size, but got {len(lengths)} "
+                           f"(batch_size="
                            f"{input.shape[1]})")
     sorted_indices = None
     if order is not None:
@@ -97,7 +103,8 @@ def pad_packed_sequence(sequence, batch_first=False, padding_value=0.0, total_le
     sizes = sequence.batch_sizes.tolist()
     longest = len(sizes) if total_length is None else total_length
     if longest < len(sizes):
-        raise ValueError("Expected total_length to be at least the length of the longest sequence in input, but got "
+        raise ValueError("Expected total_length to be at least the length of the longest sequence in input, "
+                         "but got "
                          f"total_length={total_length} and max sequence length being {len(sizes)}")
     batch, start, steps = sizes[0], 0, []
     for size in sizes + [0] * (longest - len(sizes)):

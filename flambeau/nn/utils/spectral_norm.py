@@ -22,7 +22,8 @@ def power_iterations(matrix, u, v, count, eps):
 
 
 class SpectralNorm:
-    """The forward pre-hook that makes `weight` from `weight_orig` and the buffers `weight_u` and `weight_v`."""
+    """The forward pre-hook that makes `weight` from `weight_orig` and the buffers `weight_u` and
+    `weight_v`."""
 
     def __init__(self, name, n_power_iterations, dim, eps):
         if n_power_iterations <= 0:

@@ -22,17 +22,20 @@ def swapped(module, parameters_and_buffers):
             table[name] = value
 
 
-def functional_call(module, parameters_and_buffers, args=None, kwargs=None, *, tie_weights=True, strict=False):
+def functional_call(module, parameters_and_buffers, args=None, kwargs=None, *, tie_weights=True,
+                    strict=False):
     """`module(*args, **kwargs)` with parameters and buffers by dotted name in the place of its own."""
     known = dict(module.named_parameters(remove_duplicate=False)) | dict(module.named_buffers(remove_duplicate=False))
     unknown = [name for name in parameters_and_buffers if name not in known]
     missing = [name for name in known if name not in parameters_and_buffers]
     if strict and (unknown or missing):
-        raise RuntimeError(f"Error(s) in strict functional_call: unexpected keys {unknown}, missing keys {missing}")
+        raise RuntimeError(f"Error(s) in strict functional_call: unexpected keys {unknown}, missing keys "
+                           f"{missing}")
     given = dict(parameters_and_buffers)
     if tie_weights:
         for name, value in parameters_and_buffers.items():
-            given |= {other: value for other, member in known.items() if member is known.get(name) and other not in given}
+            given |= {other: value for other,
+                      member in known.items() if member is known.get(name) and other not in given}
     args = () if args is None else args if isinstance(args, tuple) else (args,)
     with swapped(module, given):
         return module(*args, **(kwargs or {}))

@@ -27,7 +27,8 @@ class WeightNorm:
 
 
 def weight_norm(module, name="weight", dim=0):
-    """Replace the parameter `name` by its length `name_g` along `dim` and direction `name_v`; returns the module."""
+    """Replace the parameter `name` by its length `name_g` along `dim` and direction `name_v`; returns the
+    module."""
     for hook in module._forward_pre_hooks.values():
         if isinstance(hook, WeightNorm) and hook.name == name:
             raise RuntimeError(f"Cannot register two weight_norm hooks on the same parameter {name}")
