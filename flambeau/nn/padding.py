@@ -29,7 +29,8 @@ class _CircularPad(_Pad):
 
     def forward(self, input):
         if input.dim() not in (self.rank + 1, self.rank + 2):
-            raise ValueError(f"expected {self.rank + 1}D or {self.rank + 2}D input (got {input.dim()}D input)")
+            raise ValueError(f"expected {self.rank + 1}D or {self.rank + 2}D input "
+                             f"(got {input.dim()}D input)")
         return super().forward(input)
 
 

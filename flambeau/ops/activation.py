@@ -416,13 +416,8 @@ class Threshold(Activation):
 def prelu(input, weight):
     """input where positive, else weight * input; weight has one element or one a channel (axis 1)."""
     if weight.ndim > 1:
-        fail(
-    "prelu",
-    "weight is a scalar or a 1-d tensor",
-    tuple(
-        weight.shape),
-        "(channels,)",
-         kind=RuntimeError)
+        fail("prelu", "weight is a scalar or a 1-d tensor", tuple(weight.shape), "(channels,)",
+             kind=RuntimeError)
     if weight.numel() != 1:
         channels = input.shape[1] if input.ndim > 1 else 1
         if weight.numel() != channels:

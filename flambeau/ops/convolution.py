@@ -233,15 +233,8 @@ class Columns:
 
     def counts(self, name, sizes):
         """How many windows there are along both axes."""
-        counts = tuple(
-    out_size(
-        *
-        n) for n in zip(
-            sizes,
-            self.kernel,
-            self.stride,
-            self.padding,
-             self.dilation))
+        counts = tuple(out_size(*n)
+                       for n in zip(sizes, self.kernel, self.stride, self.padding, self.dilation))
         if min(counts) < 1:
             fail(name, "the array of sliding blocks would be empty", f"{counts} blocks of {self.kernel}",
                  f"at least one in {tuple(sizes)}", kind=RuntimeError)

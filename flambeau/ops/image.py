@@ -50,12 +50,8 @@ def pixel_unshuffle(input, downscale_factor):
 def image_sizes(name, input, factor):
     """(the leading sizes, (channels, height, width))."""
     if input.ndim < 3:
-        fail(
-    name,
-    f"{name} expects input to have at least 3 dimensions",
-    show_shape(
-        input.shape),
-         kind=RuntimeError)
+        fail(name, f"{name} expects input to have at least 3 dimensions", show_shape(input.shape),
+             kind=RuntimeError)
     if factor <= 0:
         fail(name, f"{name} expects a positive factor", factor, kind=RuntimeError)
     return tuple(input.shape[:-3]), tuple(input.shape[-3:])
@@ -179,18 +175,14 @@ def sample_on_grid(input, grid, mode, padding_mode, align_corners):
 
 
 def check_grid(input, grid, rank, mode):
-    if rank not in (
-        2, 3) or grid.ndim != input.ndim or grid.shape[-1] != rank or grid.shape[0] != input.shape[0]:
+    fits = grid.ndim == input.ndim and grid.shape[-1] == rank and grid.shape[0] == input.shape[0]
+    if rank not in (2, 3) or not fits:
         fail("grid_sample", "input and grid do not fit",
              f"input {show_shape(input.shape)}, grid {show_shape(grid.shape)}",
              "(n, c, h, w) with (n, h', w', 2) or (n, c, d, h, w) with (n, d', h', w', 3)", kind=ShapeError)
     if mode == "bicubic" and rank == 3:
-        fail(
-    "grid_sample",
-    "bicubic interpolation only supports 4D input",
-    show_shape(
-        input.shape),
-         kind=RuntimeError)
+        fail("grid_sample", "bicubic interpolation only supports 4D input", show_shape(input.shape),
+             kind=RuntimeError)
 
 
 def unnormalized(place, size, align_corners):

@@ -298,8 +298,10 @@ def cross_entropy(input, target, weight=None, ignore_index=-100, reduction="mean
     if isinstance(target, Tensor) and target.dtype.kind == "f":
         if ignore_index >= 0:
             fail("cross_entropy", "ignore_index is not supported for floating point target", ignore_index)
-        return cross_entropy_of_probabilities(input, target, weight, reduction, label_smoothing)  # noqa: F821
-    loss = cross_entropy_loss(input, target, weight, ignore_index, reduction, label_smoothing)[0]  # noqa: F821
+        return cross_entropy_of_probabilities(input, target, weight, reduction,     # noqa: F821
+                                              label_smoothing)
+    loss = cross_entropy_loss(input, target, weight, ignore_index, reduction,       # noqa: F821
+                              label_smoothing)[0]
     if loss.ndim == 0 and not getattr(type(loss), "is_traced", False):
         value = loss.item()
         if value != value:

@@ -269,16 +269,8 @@ def avg_pool3d(input, kernel_size, stride=None, padding=0, ceil_mode=False, coun
 def lp_pool(rank, input, norm_type, kernel_size, stride, ceil_mode):
     """The p-norm of each window, of the sum of powers p and its sign."""
     kernel = numbers_of(kernel_size, rank, f"lp_pool{rank}d", "kernel_size")
-    powers = avg_pool(
-    f"lp_pool{rank}d",
-    rank,
-    input ** norm_type,
-    kernel_size,
-    stride,
-    0,
-    ceil_mode,
-    True,
-     None)
+    powers = avg_pool(f"lp_pool{rank}d", rank, input ** norm_type, kernel_size, stride, 0, ceil_mode, True,
+                      None)
     count = 1
     for k in kernel:
         count *= k

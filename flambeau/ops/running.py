@@ -82,12 +82,8 @@ def scaled(output, weight, bias):
 def group_norm(input, num_groups, weight=None, bias=None, eps=1e-05, cudnn_enabled=False):
     """Normalise each group of neighbouring channels of each example."""
     if input.ndim < 2:
-        fail(
-    "group_norm",
-    "Expected at least 2 dimensions for input tensor",
-    tuple(
-        input.shape),
-         kind=RuntimeError)
+        fail("group_norm", "Expected at least 2 dimensions for input tensor", tuple(input.shape),
+             kind=RuntimeError)
     batch, channels = input.shape[:2]
     if num_groups < 1 or channels % num_groups:
         fail("group_norm", "Expected number of channels in input to be divisible by num_groups",
@@ -121,12 +117,8 @@ def rms_norm(input, normalized_shape, weight=None, eps=None):
 def local_response_norm(input, size, alpha=1e-4, beta=0.75, k=1.0):
     """Divide by a power of the mean square of the `size` neighbouring channels."""
     if input.ndim < 3:
-        fail(
-    "local_response_norm",
-    "Expected 3D or higher dimensionality input",
-    tuple(
-        input.shape),
-         kind=ValueError)
+        fail("local_response_norm", "Expected 3D or higher dimensionality input", tuple(input.shape),
+             kind=ValueError)
     if input.numel() == 0:
         return input
     squares = reshape(input * input, (input.shape[0], 1, input.shape[1], -1))
@@ -177,5 +169,5 @@ def native_group_norm(input, weight, bias, N, C, HxW, group, eps):
     center = mean(rows, 2, True)
     away = rows - center
     variance = mean(away * away, 2)
-    return (group_norm(input, group, weight, bias, eps), reshape(
-        center, (N, group)), inverse_deviation(variance, eps))
+    output = group_norm(input, group, weight, bias, eps)
+    return output, reshape(center, (N, group)), inverse_deviation(variance, eps)

@@ -12,13 +12,8 @@ def test_lazy_layers_take_their_size_from_the_first_input():
     net = nn.Sequential(nn.LazyConv2d(4, 3), nn.LazyBatchNorm2d(), nn.Flatten(), nn.LazyLinear(2))
     assert isinstance(net[0].weight, nn.UninitializedParameter)
     assert net(fl.randn(3, 2, 5, 5)).shape == (3, 2)
-    assert type(
-    net[0]) is nn.Conv2d and net[0].weight.shape == (
-        4,
-        2,
-        3,
-        3) and type(
-            net[0].weight) is nn.Parameter
+    assert type(net[0]) is nn.Conv2d and net[0].weight.shape == (4, 2, 3,
+                                                                 3) and type(net[0].weight) is nn.Parameter
     assert type(net[1]) is nn.BatchNorm2d and net[1].running_mean.shape == (4,)
     assert net[3].in_features == 36 and not net[3]._forward_pre_hooks
 
@@ -31,9 +26,8 @@ def test_lazy_layers_load():
 
 def test_backward_hooks():
     net, seen = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2)), []
-    handle = net[2].register_full_backward_hook(
-    lambda module, inputs, outputs: seen.append(
-        (inputs, outputs)))
+    handle = net[2].register_full_backward_hook(lambda module, inputs,
+                                                outputs: seen.append((inputs, outputs)))
     net[1].register_full_backward_hook(lambda module, inputs, outputs: (inputs[0] * 0,))
     net(fl.ones(5, 3)).sum().backward()
     (inputs, outputs), = seen
@@ -86,12 +80,8 @@ def test_functional_call_and_fusion():
     norm(conv(x))
     conv.eval(), norm.eval()
     fused = utils.fuse_conv_bn_eval(conv, norm)
-    np.testing.assert_allclose(
-    fused(x).detach().numpy(),
-    norm(
-        conv(x)).detach().numpy(),
-        rtol=1e-4,
-         atol=1e-5)
+    np.testing.assert_allclose(fused(x).detach().numpy(), norm(conv(x)).detach().numpy(), rtol=1e-4,
+                               atol=1e-5)
 
 
 def test_weight_norm():

@@ -60,11 +60,8 @@ def test_formula_and_reductions(loss, args, formula):
     loss(*tensors).backward()
     step = sample(*args[0].shape)
     moved = [formula(*(np.asarray(args[0], "float64") + s * 1e-5 * step, *args[1:])).mean() for s in (1, -1)]
-    np.testing.assert_allclose(
-    (tensors[0].grad.numpy() * step).sum(),
-    (moved[0] - moved[1]) / 2e-5,
-    rtol=5e-3,
-     atol=1e-4)
+    np.testing.assert_allclose((tensors[0].grad.numpy() * step).sum(), (moved[0] - moved[1]) / 2e-5,
+                               rtol=5e-3, atol=1e-4)
 
 
 def test_multilabel_margin_ignores_what_follows_minus_one():
@@ -115,10 +112,6 @@ def test_adaptive_log_softmax():
     log_probs = layer.log_prob(x)
     np.testing.assert_allclose(log_probs.exp().sum(1).detach().numpy(), 1.0, rtol=1e-5)
     output, loss = layer(x, target)
-    np.testing.assert_allclose(
-    output.detach().numpy(),
-    log_probs.detach().numpy()[
-        range(4),
-        target.numpy()],
-         rtol=1e-5)
+    np.testing.assert_allclose(output.detach().numpy(), log_probs.detach().numpy()[range(4), target.numpy()],
+                               rtol=1e-5)
     assert loss.item() == pytest.approx(-output.mean().item())

@@ -59,8 +59,8 @@ def test_padding_and_packing():
     sequences = [fl.arange(3.0), fl.arange(1.0)]
     padded = rnn.pad_sequence(sequences, batch_first=True, padding_value=9.0)
     assert padded.tolist() == [[0.0, 1.0, 2.0], [0.0, 9.0, 9.0]]
-    assert [x.tolist() for x in rnn.unpad_sequence(
-        padded, [3, 1], batch_first=True)] == [[0.0, 1.0, 2.0], [0.0]]
+    back = rnn.unpad_sequence(padded, [3, 1], batch_first=True)
+    assert [x.tolist() for x in back] == [[0.0, 1.0, 2.0], [0.0]]
     packed = rnn.pack_padded_sequence(padded, [3, 1], batch_first=True)
     assert packed.data.tolist() == [0.0, 0.0, 1.0, 2.0] and packed.batch_sizes.tolist() == [2, 1, 1]
     assert [x.tolist() for x in rnn.unpack_sequence(packed)] == [[0.0, 1.0, 2.0], [0.0]]
@@ -85,8 +85,8 @@ def test_attention_with_one_head_is_plain_attention():
 
 
 def test_padded_keys_change_nothing():
-    layer = nn.TransformerEncoder(nn.TransformerEncoderLayer(
-        8, 2, 16, dropout=0.0, batch_first=True), 2).eval()
+    layer = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True)
+    layer = nn.TransformerEncoder(layer, 2).eval()
     x = sample(1, 4, 8)
     longer = fl.cat((x, fl.ones(1, 2, 8) * 50), 1)
     hidden = fl.tensor([[False] * 4 + [True] * 2])

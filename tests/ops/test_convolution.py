@@ -35,8 +35,8 @@ def test_convolution(sizes, kernel, stride, padding, dilation, groups):
     want = np.zeros_like(got) + b.reshape(-1, *(1,) * len(sizes))
     for place, tap, out in pairs_of_places(sizes, kernel, got.shape[2:], stride, padding, dilation):
         for g in range(groups):
-            own, outs = slice(g * 4 // groups, (g + 1) * 4 // groups), slice(g * \
-                              6 // groups, (g + 1) * 6 // groups)
+            own, outs = slice(g * 4 // groups, (g + 1) * 4 // groups), slice(g * 6 // groups,
+                                                                             (g + 1) * 6 // groups)
             want[(slice(None), outs, *out)] += x[(slice(None), own, *place)] @ w[(outs, slice(None), *tap)].T
     np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
 
@@ -52,27 +52,22 @@ def test_transposed(sizes, kernel, stride, padding, dilation, groups, extra):
     want = np.zeros_like(got)
     for place, tap, out in pairs_of_places(got.shape[2:], kernel, sizes, stride, padding, dilation):
         for g in range(groups):
-            own, outs = slice(g * 4 // groups, (g + 1) * 4 // groups), slice(g * \
-                              6 // groups, (g + 1) * 6 // groups)
+            own, outs = slice(g * 4 // groups, (g + 1) * 4 // groups), slice(g * 6 // groups,
+                                                                             (g + 1) * 6 // groups)
             want[(slice(None), outs, *place)] += x[(slice(None), own, *out)] @ w[(own, slice(None), *tap)]
     np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
 
 
 def test_gradients_are_each_others_transposes():
-    x, w = fl.tensor(
-    sample(
-        1, 2, 4, 4, 4), requires_grad=True), fl.tensor(
-            sample(
-                3, 2, 2, 2, 2), requires_grad=True)
+    x, w = fl.tensor(sample(1, 2, 4, 4, 4), requires_grad=True), fl.tensor(sample(3, 2, 2, 2, 2),
+                                                                           requires_grad=True)
     out = convolution.conv3d(x, w, padding=1)
     seed = fl.tensor(sample(*out.shape))
     out.backward(seed)
     back = convolution.conv_transpose3d(seed, w.detach(), padding=1)
     np.testing.assert_allclose(x.grad.numpy(), back.numpy(), rtol=1e-4, atol=1e-5)
-    np.testing.assert_allclose(
-    (w.grad * w.detach()).sum().item(),
-    (out.detach() * seed).sum().item(),
-     rtol=1e-4)
+    np.testing.assert_allclose((w.grad * w.detach()).sum().item(), (out.detach() * seed).sum().item(),
+                               rtol=1e-4)
 
 
 def test_unfold_columns_times_weights_are_a_convolution():

@@ -89,9 +89,8 @@ def test_max_unpool_puts_values_back():
 def test_refusals():
     x = fl.ones(1, 3, 4, 4)
     for call in (lambda: pooling.max_pool2d(x, 3, padding=2), lambda: pooling.max_pool2d(x, 5),
-                 lambda: pooling.avg_pool2d(
-    x, (2, 2, 2)), lambda: pooling.avg_pool2d(
-        x, 2, divisor_override=0),
+                 lambda: pooling.avg_pool2d(x, (2, 2, 2)),
+                 lambda: pooling.avg_pool2d(x, 2, divisor_override=0),
                  lambda: pooling.max_pool1d(fl.ones(3), 2)):
         with pytest.raises(RuntimeError):
             call()

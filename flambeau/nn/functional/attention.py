@@ -95,7 +95,7 @@ def multi_head_attention_forward(query, key, value, embed_dim_to_check, num_head
         attn_mask, key_padding_mask = longer(attn_mask), longer(key_padding_mask)
     k = heads(k, num_heads) if static_k is None else static_k
     v = heads(v, num_heads) if static_v is None else static_v
-    q = heads(q, num_heads)                                             # (batch * heads, length, width / heads)
+    q = heads(q, num_heads)                             # (batch * heads, length, width / heads)
     if add_zero_attn:
         k, v = (cat((x, zeros((x.shape[0], 1, x.shape[2]), dtype=x.dtype)), 1) for x in (k, v))
         attn_mask, key_padding_mask = longer(attn_mask), longer(key_padding_mask)

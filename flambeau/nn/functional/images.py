@@ -7,7 +7,8 @@ from flambeau.base.errors import fail
 from flambeau.ops import image
 from flambeau.ops.pooling import adaptive_avg_pool
 
-pixel_shuffle, pixel_unshuffle, channel_shuffle = image.pixel_shuffle, image.pixel_unshuffle, image.channel_shuffle
+pixel_shuffle, pixel_unshuffle = image.pixel_shuffle, image.pixel_unshuffle
+channel_shuffle = image.channel_shuffle
 native_channel_shuffle = channel_shuffle         # PyTorch has both names
 _RANKS = {"nearest": (1, 2, 3), "nearest-exact": (1, 2, 3), "area": (1, 2, 3), "linear": (1,),
           "bilinear": (2,), "bicubic": (2,), "trilinear": (3,)}

@@ -217,8 +217,8 @@ def linear_cross_entropy(input, linear_weight, target, *, linear_bias=None, weig
     lead = tuple(input.shape[:-1])
     if rest and not lead:
         raise RuntimeError(f"K-dimensional loss defined by linear_weight shape {tuple(linear_weight.shape)} "
-                           f"requires "
-                           f"batched input, (N, {width}), got unbatched input with shape {tuple(input.shape)}")
+                           f"requires batched input, (N, {width}), got unbatched input with shape "
+                           f"{tuple(input.shape)}")
     shape = (*lead, classes, *rest)
     flat = None if linear_bias is None else linear_bias.reshape(-1)
     logits = ops.linear(input, linear_weight.reshape(-1, width), flat).reshape(shape)
@@ -236,7 +236,8 @@ def _rows_of_classes(name, input, target):
              kind=RuntimeError)
     if input.dim() == 2:
         return input, target, True
-    return input.reshape(1, -1), target.reshape(1, -1) if name.startswith("multilabel") else target.reshape(1), False
+    target = target.reshape(1, -1) if name.startswith("multilabel") else target.reshape(1)
+    return input.reshape(1, -1), target, False
 
 
 def multi_margin_loss(input, target, p=1, margin=1.0, weight=None, size_average=None, reduce=None,

@@ -25,7 +25,8 @@ def _max_pool(rank):
         both = with_indices(input, kernel_size, stride, padding, dilation, ceil_mode)
         return both if return_indices else both[0]
 
-    return _named(max_pool, f"max_pool{rank}d", f"Maximum over windows of the last {rank} axes."), _named(
+    named = _named(max_pool, f"max_pool{rank}d", f"Maximum over windows of the last {rank} axes.")
+    return named, _named(
         with_indices, f"max_pool{rank}d_with_indices",
         f"(maximum, its place) of windows of the last {rank} axes.")
 
@@ -39,7 +40,8 @@ def _adaptive_max_pool(rank):
         return both if return_indices else both[0]
 
     what = f"windows that cover the last {rank} axes evenly."
-    return _named(adaptive_max_pool, f"adaptive_max_pool{rank}d", f"Maxima of {what}"), _named(
+    named = _named(adaptive_max_pool, f"adaptive_max_pool{rank}d", f"Maxima of {what}")
+    return named, _named(
         with_indices, f"adaptive_max_pool{rank}d_with_indices", f"(maxima, their places) of {what}")
 
 
@@ -175,7 +177,8 @@ def _max_of_windows(x, rank, kernel, counts, starts):
         own = own.reshape(shape)
         place = own if place is None else place * x.shape[2 + axis] + own
     place = place.reshape(planes, math.prod(counts), math.prod(kernel))
-    picked = x.reshape(planes, math.prod(x.shape[2:])).gather(1, place.reshape(planes, place.shape[1] * place.shape[2])).reshape(place.shape)
+    flat = place.reshape(planes, place.shape[1] * place.shape[2])
+    picked = x.reshape(planes, math.prod(x.shape[2:])).gather(1, flat).reshape(place.shape)
     values, chosen = pooling.first_largest(picked, place >= 0, 2)
     shape = (*x.shape[:2], *counts)
     return values.reshape(shape), place.gather(2, chosen).reshape(shape)

@@ -25,7 +25,8 @@ def swapped(module, parameters_and_buffers):
 def functional_call(module, parameters_and_buffers, args=None, kwargs=None, *, tie_weights=True,
                     strict=False):
     """`module(*args, **kwargs)` with parameters and buffers by dotted name in the place of its own."""
-    known = dict(module.named_parameters(remove_duplicate=False)) | dict(module.named_buffers(remove_duplicate=False))
+    known = dict(module.named_parameters(remove_duplicate=False))
+    known |= dict(module.named_buffers(remove_duplicate=False))
     unknown = [name for name in parameters_and_buffers if name not in known]
     missing = [name for name in known if name not in parameters_and_buffers]
     if strict and (unknown or missing):
