@@ -2,7 +2,7 @@
 
 from flambeau.base.errors import ArgumentError, DTypeError, ShapeError, fail
 from flambeau.ir.graph import Literal
-from flambeau.ops import plans
+from flambeau.ops import meta, plans
 from flambeau.ops.spec import Op
 from flambeau.ops.trace import current, unify
 from flambeau.runtime import _core
@@ -81,6 +81,8 @@ class Elementwise(Op):
         if not any(isinstance(o, Tensor) for o in operands):
             fail(self.name, "no operand is a tensor", [type(o).__name__ for o in operands], "at least one Tensor",
                  kind=ArgumentError)
+        if any(isinstance(o, Tensor) and o.is_shape_only for o in operands):
+            return meta.sizes_only(self, values)
         plan = plans.elementwise_plan(self, operands, attrs)
         return _core.run_pointwise_plan(self.native, plan, operands)
 

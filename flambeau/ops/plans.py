@@ -118,6 +118,9 @@ def operand_of(index, tensor):
 
 def run(operation, values):
     """Run an op that is looked up by signature: find or make its plan, run it, record it."""
+    if any(isinstance(v, Tensor) and v.is_shape_only for v in values.values()):
+        from flambeau.ops.meta import sizes_only
+        return sizes_only(operation, values)
     plan, operands = plan_of(operation, values)
     _LAST[operation] = plan
     return _core.run_planned(operation.native, plan, operands)
@@ -130,6 +133,8 @@ def plan_of(operation, values):
     for value in values.values():
         canonical.extend(value if isinstance(value, tuple) and value and isinstance(value[0], Tensor) else (value,))
     key = _core.signature_of(tuple(canonical), operation.native.operand_mask)
+    if key is not None and not operation.remembered:
+        key = ("prepared", key)         # not a key that the native path looks up
     plan = None if key is None else operation.native.plans.get(key)
     if plan is None:
         plan = make_plan(operation, values, operands, attrs)
@@ -588,12 +593,3 @@ _core.set_hook("zeros", zeros_of)
 _core.set_hook("broadcast_error", _broadcast_error)
 _core.set_hook("plan_check", _plan_check)
 _core.set_hook("pack_results", lambda operation, results: operation.pack(results))
-
-
-def _forget_plans():
-    from flambeau.ops.spec import REGISTRY
-    for operation in REGISTRY.values():
-        operation.native.clear()
-
-
-dtypes.on_default_change(_forget_plans)

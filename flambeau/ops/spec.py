@@ -11,6 +11,7 @@ import sys
 from flambeau.base.errors import ArgumentError, fail
 from flambeau.runtime import _core
 from flambeau.runtime._core import Tensor
+from flambeau.types.dtype import on_default_change
 
 REGISTRY = {}
 _NUMPY_NAMES = {"axis": "dim", "axes": "dim", "keepdims": "keepdim", "x": "input", "x1": "input", "x2": "other"}
@@ -273,3 +274,12 @@ def _is_size(value):
 
 _core.set_hook("bind", bind)
 _core.set_hook("operator", _operator)
+
+
+def _forget_plans():
+    """Plans were made for the old default dtype."""
+    for operation in REGISTRY.values():
+        operation.native.clear()
+
+
+on_default_change(_forget_plans)

@@ -14,6 +14,8 @@ from flambeau.types.dtype import bool_, category
 
 def write(target, source):
     """Copy `source` (broadcast, cast) into target's memory; nothing is recorded."""
+    if target.is_shape_only:
+        return target
     if target.dtype.kind == "c":
         return _write_complex(target, source)
     if not isinstance(source, Tensor):

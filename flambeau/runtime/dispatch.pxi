@@ -160,6 +160,8 @@ cdef class NativeOp:
 cdef inline int code_of(PyObject* o) noexcept:
     """The signature code of an operand, -1 when the fast path does not take it."""
     if is_plain(o):
+        if (<Tensor>o).storage is None:
+            return -1
         return (<Tensor>o).code if (<Tensor>o).ndim_ else 20 + (<Tensor>o).code
     if PyFloat_CheckExact(<object>o):
         return FLOAT_SCALAR

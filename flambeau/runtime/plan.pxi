@@ -175,23 +175,21 @@ cdef int load_operands(Plan plan, Frame* f, PyObject** args) except -1:
             f.registers[row[0]] = t.dims[t.ndim_ + row[3]]
         else:
             f.registers[row[0]] = t.numel_
-    for i in range(plan.n_checks):
-        if f.registers[plan.checks[2 * i]] != f.registers[plan.checks[2 * i + 1]]:
-            return -2
     return 0
 
 
 cdef int run_plan(Plan plan, PyObject** args, PyObject** outs) except -1:
     """Run on n_inputs tensors or numbers; outs receives n_outputs new tensors."""
     cdef Frame f
-    cdef int i, status
-    status = load_operands(plan, &f, args)
-    if status == -2:
-        _HOOKS["plan_check"](plan, tuple([<object>args[i] for i in range(plan.n_inputs)]))
-        raise RuntimeError("sizes do not agree")
+    cdef int i
+    load_operands(plan, &f, args)
     if plan.random is not None:
         draw_random(plan, &f)
     run_code(plan, f.registers)
+    for i in range(plan.n_checks):
+        if f.registers[plan.checks[2 * i]] != f.registers[plan.checks[2 * i + 1]]:
+            _HOOKS["plan_check"](plan, tuple([<object>args[i] for i in range(plan.n_inputs)]))
+            raise RuntimeError("sizes do not agree")
     for i in range(plan.n_buffers):
         f.owners[plan.n_inputs + i] = NULL
     try:
@@ -387,6 +385,8 @@ cdef object call_planned(NativeOp op, PyObject** args, Py_ssize_t n, PyObject* n
     if plan is None:
         return NotImplemented
     for i in range(n):
+        if is_plain(args[i]) and (<Tensor>args[i]).storage is None:
+            return NotImplemented        # a meta tensor: only its sizes are worked out
         if is_tensor(args[i]) or ((op.operand_mask >> i) & 1 and args[i] != <PyObject*>None):
             items[count] = args[i]
             count += 1
