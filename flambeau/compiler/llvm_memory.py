@@ -4,7 +4,7 @@ Masked accesses use LLVM's intrinsics where the processor has instructions for t
 the lanes elsewhere (LLVM's own expansion is a branch a lane, which is slow to compile).
 """
 
-from flambeau.compiler.llvm_values import integer_splat, mangle, memory_type, register_type, vector
+from flambeau.compiler.llvm_values import integer_splat, mangle, memory_type, vector
 
 
 def emit_load(writer, load):

@@ -6,7 +6,7 @@ exponential and no division. The instructions of a float32 vector: erf 25.
 
 from flambeau.compiler import math_coefficients as P
 from flambeau.compiler.math_exponential import (
-    INFINITY, NAN, expm1_near_0, expm1_parts, reduce_exponent, scale_factor, scale_factors, split_logarithm)
+    INFINITY, NAN, expm1_near_0, reduce_exponent, scale_factor, scale_factors, split_logarithm)
 from flambeau.compiler.math_values import (
     LN2, at_least, at_most, copysign, fma, function, polynomial, parts, select, sqrt, through_float64)
 from flambeau.types.dtype import float32, float64

@@ -60,12 +60,6 @@ class Planner:
             outputs.append(located)
         return self.recipe.finish(outputs)
 
-    def fill(self, located, value):
-        """Set memory to a number."""
-        number = Number(value, located.dtype)
-        output = Output(number, Access(located, identity_map(len(located.shape))), True)
-        self._nest("fill", [], [output], [], shape=located.shape)
-
     def _constant(self, literal):
         """Memory for an output that is a plain number."""
         value = Value("constant", literal.dtype, ())

@@ -5,7 +5,6 @@ from flambeau.base.lazy import LazyModule
 from flambeau.ops.kinds import Elementwise
 from flambeau.ops.samples import binary_samples, positive_samples, ulps, unary_samples
 from flambeau.ops.spec import REGISTRY, op
-from flambeau.runtime import _core
 from flambeau.types.dtype import FLOATING, INTEGERS, bool_
 
 numpy = LazyModule("numpy")

@@ -6,11 +6,11 @@ from flambeau.ops import plans
 from flambeau.ops.elementwise import EVERY, copy
 from flambeau.ops.kinds import Indexed, View, contiguous_copy
 from flambeau.ops.samples import unary_samples
-from flambeau.ops.spec import REGISTRY, op
+from flambeau.ops.spec import op
 from flambeau.runtime import _core
 from flambeau.runtime._core import Tensor
 from flambeau.ops.trace import current, unify
-from flambeau.types.layout import contiguous_strides, view_strides
+from flambeau.types.layout import view_strides
 from flambeau.types.shape import infer_reshape, normalize_axes, normalize_axis
 
 numpy = LazyModule("numpy")
@@ -255,33 +255,18 @@ def narrow(input, dim, start, length):
 
 
 @op
-class View_(Window):
+class View_(Reshape):
     """The same memory in another shape; RuntimeError where that would need a copy."""
 
     name = "view"
-    signature = "input, shape"
-    variadic = "shape"
-    cases = [{"shape": (-1,)}]
 
     def prepare(self, values):
-        x, shape = values["input"], values["shape"]
-        shape = (shape,) if isinstance(shape, int) else tuple(shape)
-        shape = infer_reshape(tuple(x.shape), shape, op="view", unify=_unify())
+        x, values = values["input"], Reshape.prepare(self, values)
         traced = getattr(type(x), "is_traced", False)
-        if not traced and view_strides(tuple(x.shape), x.stride(), shape) is None:
-            fail("view", "no view of these strides has that shape", (tuple(x.shape), x.stride()), shape,
+        if not traced and view_strides(tuple(x.shape), x.stride(), values["shape"]) is None:
+            fail("view", "no view of these strides has that shape", (tuple(x.shape), x.stride()), values["shape"],
                  hint="use reshape(), which copies where it must", kind=ShapeError)
-        return values | {"shape": shape}
-
-    def view(sizes, strides, offset, shape):
-        got = view_strides(sizes, strides, shape)
-        return None if got is None else (shape, tuple(got), offset)
-
-    def reference(input, shape):
-        return numpy.reshape(input, shape)
-
-    def derivative(grad, x):
-        return reshape(grad, tuple(x.shape))
+        return values
 
 
 @op

@@ -349,7 +349,6 @@ def unbind(self, dim=0):
 def attach():
     """Give the record its public surface."""
     from flambeau.tensor import copying, printing
-    from flambeau.types.dtype import scalar_dtype
     attach_ops()
     for table in (plain_methods(), casts(), properties()):
         for name, value in table.items():
