@@ -81,7 +81,7 @@ def callable_kernel(kernel, target=None):
     """Compile `kernel` and return `run(buffers, params=(), begin=0, end=...)`, for tests and experiments.
 
     `buffers` are 1-d NumPy arrays (or addresses) in the order of the kernel, `params` ints.
-    >>> run = callable_kernel(kernel); run([x, out], [n], 0, n)
+    >>> run = callable_kernel(kernel); run([x, out], [n], 0, n)       # doctest: +SKIP
     """
     from flambeau.compiler.llvm import emit
     chosen = target or targets.current()

@@ -217,6 +217,7 @@ class Builder:
     """Builds statements in order; value methods bind each result with a Let, so that sharing is by name.
 
     >>> b = Builder(); x = b.load("x", b.index("i"), float32); b.store("out", b.index("i"), b.add(x, x))
+
     Nested blocks: `with b.loop("i", 0, n): ...`, `with b.branch(condition): ...`.
     """
 

@@ -128,7 +128,7 @@ class Conv2d(_Convolution):
     Example::
 
         >>> nn.Conv2d(3, 8, 3, padding=1)(fl.randn(2, 3, 5, 5)).shape
-        Size([2, 8, 5, 5])
+        flambeau.Size([2, 8, 5, 5])
     """
 
     sizes, function = staticmethod(F.pair), staticmethod(F.conv2d)

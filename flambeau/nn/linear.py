@@ -28,7 +28,7 @@ class Linear(Module):
     Example::
 
         >>> nn.Linear(20, 30)(fl.randn(128, 20)).shape
-        Size([128, 30])
+        flambeau.Size([128, 30])
     """
 
     def __init__(self, in_features, out_features, bias=True, device=None, dtype=None):

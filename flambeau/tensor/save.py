@@ -80,8 +80,8 @@ def save(obj, f):
 
     Example::
 
-        >>> fl.save(model.state_dict(), "model.fl")
-        >>> model.load_state_dict(fl.load("model.fl"))
+        >>> fl.save(model.state_dict(), "model.fl")         # doctest: +SKIP
+        >>> model.load_state_dict(fl.load("model.fl"))      # doctest: +SKIP
     """
     if is_safetensors(f):
         from flambeau.tensor.safetensors_file import save_file
