@@ -4,6 +4,7 @@ from flambeau.base.errors import DTypeError, ShapeError, fail
 from flambeau.base.lazy import LazyModule
 from flambeau.ops.kinds import Composite, Contraction, broadcast, compute_dtype
 from flambeau.ops.samples import ulps
+from flambeau.ops.out import with_out
 from flambeau.ops.spec import op
 from flambeau.ops.trace import current, unify
 from flambeau.ops.view import expand, reshape, squeeze, transpose, unsqueeze
@@ -176,6 +177,7 @@ class LinearRow(Composite):
         return unsqueeze(sums if bias is None else sums + bias, 0)
 
 
+@with_out
 def linear(input, weight, bias=None):
     """input @ weight.T + bias: (..., k), (n, k), (n) -> (..., n)."""
     same_dtype("linear", input, weight, bias)
@@ -197,6 +199,7 @@ def linear(input, weight, bias=None):
     return reshape(out, (*input.shape[:-1], weight.shape[0]))
 
 
+@with_out
 def bmm(input, mat2):
     """Batches of matrices: (b, m, k) @ (b, k, n)."""
     if input.ndim != 3 or mat2.ndim != 3:

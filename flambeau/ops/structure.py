@@ -13,6 +13,7 @@ from flambeau.ops.out import with_out
 from flambeau.ops.reinterpret import choose, detach, view_as_complex, view_as_real
 from flambeau.ops.samples import unary_samples
 from flambeau.ops.shape import atleast_1d, atleast_2d, atleast_3d, ravel, tensor_list
+from flambeau.types.dtype import bool_
 from flambeau.ops.spec import FUNCTIONS, REGISTRY, op, public, write_out
 from flambeau.ops.view import clone, expand, permute, reshape, slice_, transpose, unsqueeze
 from flambeau.runtime._core import Tensor
@@ -402,3 +403,11 @@ for _name in ("flip", "fliplr", "flipud", "roll", "rot90", "tile", "tril", "triu
               "row_stack",
               "dstack", "column_stack", "where", "repeat_interleave"):
     FUNCTIONS[_name] = with_out(FUNCTIONS[_name])
+
+
+@public(method=False)
+def fill(input, value):
+    """A tensor like `input` whose elements are all `value`, a number or a 0-d tensor (which gets the gradient)."""
+    from flambeau.ops.elementwise import cast, full_like, where
+    everywhere = full_like(cast(input.detach(), bool_), True)
+    return where(everywhere, cast(value, input.dtype) if isinstance(value, Tensor) else value, input)

@@ -130,6 +130,10 @@ class Tracer:
         if isinstance(value, Tensor):
             if value.numel() == 1 and value.ndim == 0:
                 return Literal(value.item(), value.dtype)
+            if value.numel() == 1:
+                from flambeau.ops.spec import REGISTRY
+                attrs = {"size": tuple(value.shape), "fill_value": value.item(), "dtype": value.dtype}
+                return self.add_node(REGISTRY["full"], [], attrs).value
             fail("trace", "a tensor from outside takes part in a trace", value, hint="make it an argument of the function")
         return Literal(value, dtypes.scalar_dtype(value))
 

@@ -1,11 +1,15 @@
 """Creation of tensors: constants, ranges, random draws, and conversion from Python and NumPy."""
 
+import functools
+import inspect
 import math
+from types import SimpleNamespace
 
 from flambeau.base.errors import ArgumentError, DTypeError, fail
 from flambeau.ops import random as draws
 from flambeau.ops.elementwise import cast
 from flambeau.ops.view import clone
+from flambeau.ops.spec import write_out
 from flambeau.ops.write import write
 from flambeau.runtime import _core
 from flambeau.runtime._core import Tensor
@@ -56,6 +60,22 @@ def filled(shape, value, dtype, device, requires_grad):
     return out
 
 
+def into_out(function):
+    """Decorator of a creation function: `out=` takes the result (in its dtype, unless one is given)."""
+    named = SimpleNamespace(name=function.__name__)
+    typed = "dtype" in inspect.signature(function).parameters
+
+    @functools.wraps(function)
+    def create(*args, out=None, **kwargs):
+        if out is None:
+            return function(*args, **kwargs)
+        if typed and kwargs.get("dtype") is None:
+            kwargs["dtype"] = out.dtype
+        return write_out(named, out, function(*args, **kwargs))
+    return create
+
+
+@into_out
 def empty(*size, dtype=None, device=None, requires_grad=False, out=None, layout=None, pin_memory=False,
           memory_format=None):
     """A tensor of uninitialised memory."""
@@ -69,16 +89,19 @@ def empty_strided(size, stride, *, dtype=None, device=None, requires_grad=False,
     return out.requires_grad_(requires_grad)
 
 
+@into_out
 def zeros(*size, dtype=None, device=None, requires_grad=False, out=None, layout=None, pin_memory=False):
     """A tensor of zeros."""
     return filled(sizes_of(size), 0, dtype, device, requires_grad)
 
 
+@into_out
 def ones(*size, dtype=None, device=None, requires_grad=False, out=None, layout=None, pin_memory=False):
     """A tensor of ones."""
     return filled(sizes_of(size), 1, dtype, device, requires_grad)
 
 
+@into_out
 def full(size, fill_value, *, dtype=None, device=None, requires_grad=False, out=None, layout=None,
          pin_memory=False):
     """A tensor of one value; its dtype is the value's."""
@@ -217,6 +240,7 @@ def as_tensor(data, dtype=None, device=None):
 
 
 # ---------------------------------------------------------------------------------- ranges
+@into_out
 def arange(*bounds, dtype=None, device=None, requires_grad=False, out=None, layout=None, pin_memory=False,
            start=None,
            end=None, step=None):
@@ -242,6 +266,7 @@ def arange(*bounds, dtype=None, device=None, requires_grad=False, out=None, layo
     return made.requires_grad_(True) if requires_grad else made
 
 
+@into_out
 def linspace(start, end, steps, *, dtype=None, device=None, requires_grad=False, out=None, layout=None,
              pin_memory=False):
     """`steps` evenly spaced numbers from start to end, both included."""
@@ -251,6 +276,7 @@ def linspace(start, end, steps, *, dtype=None, device=None, requires_grad=False,
     return made.requires_grad_(True) if requires_grad else made
 
 
+@into_out
 def eye(n, m=None, *, dtype=None, device=None, requires_grad=False, out=None, layout=None, pin_memory=False):
     """Ones on the main diagonal of an (n, m) matrix of zeros."""
     import numpy
@@ -267,18 +293,21 @@ def _drawn(op, shape, dtype, device, requires_grad, generator, *attributes):
     return made.requires_grad_(True) if requires_grad else made
 
 
+@into_out
 def rand(*size, generator=None, dtype=None, device=None, requires_grad=False, out=None, layout=None,
          pin_memory=False):
     """Uniform random numbers in [0, 1)."""
     return _drawn(draws.uniform_like, sizes_of(size), dtype, device, requires_grad, generator)
 
 
+@into_out
 def randn(*size, generator=None, dtype=None, device=None, requires_grad=False, out=None, layout=None,
           pin_memory=False):
     """Standard normal random numbers."""
     return _drawn(draws.normal_like, sizes_of(size), dtype, device, requires_grad, generator)
 
 
+@into_out
 def randint(*args, generator=None, dtype=int64, device=None, requires_grad=False, low=None, high=None,
             size=None,
             out=None, layout=None, pin_memory=False):
@@ -307,6 +336,7 @@ def randn_like(input, *, dtype=None, device=None, requires_grad=False, memory_fo
                  requires_grad=requires_grad)
 
 
+@into_out
 def randperm(n, *, generator=None, dtype=int64, device=None, requires_grad=False, out=None, layout=None,
              pin_memory=False):
     """The integers below n in random order."""
@@ -316,6 +346,7 @@ def randperm(n, *, generator=None, dtype=int64, device=None, requires_grad=False
     return cast(from_numpy(order), dtype)
 
 
+@into_out
 def bernoulli(input, *, generator=None, out=None):
     """1 with probability `input`, else 0, element by element."""
     if input.dtype.kind != "f":

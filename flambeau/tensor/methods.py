@@ -287,12 +287,19 @@ def properties():
     }
 
 
+def _casting(dtype):
+    def method(self, memory_format=None):
+        return to(self, dtype)
+    method.__doc__ = f"The tensor in {dtype.name}."
+    return method
+
+
 def casts():
     """x.float(), x.long(), ..."""
     names = {"float": "float32", "double": "float64", "half": "float16", "bfloat16": "bfloat16",
              "long": "int64",
              "int": "int32", "short": "int16", "char": "int8", "byte": "uint8", "bool": "bool"}
-    return {name: (lambda d: lambda self: to(self, d))(dtypes.by_name(d)) for name, d in names.items()}
+    return {name: _casting(dtypes.by_name(d)) for name, d in names.items()}
 
 
 def plain_methods():
@@ -319,6 +326,7 @@ def plain_methods():
         "is_floating_point": lambda self: self.dtype.is_floating_point,
         "is_complex": lambda self: self.dtype.is_complex, "is_signed": lambda self: self.dtype.is_signed,
         "get_device": lambda self: -1, "pin_memory": lambda self: self, "is_pinned": lambda self: False,
+        "__rdiv__": lambda self, other: REGISTRY["div"].function(other, self),
         "unflatten": unflatten, "unbind": unbind, "type": type_name, "as_strided": as_strided,
         "where": lambda self, condition, other: REGISTRY["where"].function(condition, self, other),
     }

@@ -17,6 +17,7 @@ def scalar_tensor(s, *, dtype=None, layout=None, device=None, pin_memory=False, 
                          requires_grad=requires_grad)
 
 
+@create.into_out
 def range(start=0, end=None, step=1, *, out=None, dtype=None, layout=None, device=None, requires_grad=False):
     """start, start + step, ... up to and including end. PyTorch calls it deprecated; use arange."""
     start, end = (0, start) if end is None else (start, end)
@@ -29,6 +30,7 @@ def range(start=0, end=None, step=1, *, out=None, dtype=None, layout=None, devic
     return made.requires_grad_(True) if requires_grad else made
 
 
+@create.into_out
 def logspace(start, end, steps, base=10.0, *, out=None, dtype=None, layout=None, device=None,
              requires_grad=False):
     """`steps` powers of `base` with evenly spaced exponents from start to end."""
@@ -94,6 +96,7 @@ def empty_permuted(size, physical_layout, *, dtype=None, layout=None, device=Non
                                 requires_grad=requires_grad)
 
 
+@create.into_out
 def complex(real, imag, *, out=None):
     """Complex numbers of their real and imaginary parts, two floating point tensors of one dtype."""
     if real.dtype is not imag.dtype:
@@ -104,6 +107,7 @@ def complex(real, imag, *, out=None):
     return view_as_complex(stack([real, imag], -1))
 
 
+@create.into_out
 def polar(abs, angle, *, out=None):
     """Complex numbers of their magnitudes and angles (in radians)."""
     return complex(abs * angle.cos(), abs * angle.sin())
