@@ -1,8 +1,10 @@
 """Memory of tensors: what is in use, what was at most, what is kept for reuse.
 
 >>> import flambeau as fl
->>> fl.memory.stats()["live_bytes"]
-0
+>>> before = fl.memory.stats()["live_bytes"]
+>>> x = fl.zeros(1000)
+>>> fl.memory.stats()["live_bytes"] - before
+4096
 """
 
 from flambeau.runtime._core import memory_empty_cache as empty_cache
