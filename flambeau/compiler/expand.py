@@ -6,7 +6,7 @@ exist for float32 and float64; float16 and bfloat16 are computed in float32 and 
 
 from dataclasses import replace
 
-from flambeau.compiler import walk
+from flambeau.ir import loops_walk as walk
 from flambeau.ir import loops as L
 from flambeau.types.dtype import float32
 
@@ -39,7 +39,7 @@ class _Expander:
         builder.blocks.append([])
         for statement in body:
             builder.source = statement.source
-            statement = walk.map_values(statement, self.value)      # emits in front of the statement
+            statement = walk.map_parts(statement, self.value)      # emits in front of the statement
             builder.emit(walk.map_blocks(statement, self.block))
         return tuple(builder.blocks.pop())
 

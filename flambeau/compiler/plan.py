@@ -2,15 +2,15 @@
 
 from flambeau.compiler import pipeline
 from flambeau.compiler.fuse import Fusion, RowGroup, identity_map
-from flambeau.compiler.index import Access, Applied, Collector, Iota, Number, Reduced, Unfusable, row_map
-from flambeau.compiler.pointwise import CODES, HEAVY, HEAVY_GRAIN, LIGHT_GRAIN, is_pointwise, kernel_name, lower_pointwise
+from flambeau.compiler.index import Access, Applied, Collector, Number, Reduced, Unfusable, row_map
+from flambeau.compiler.pointwise import CODES, HEAVY, HEAVY_GRAIN, LIGHT_GRAIN, is_pointwise, lower_pointwise
 from flambeau.compiler.pointwise import pointwise
 from flambeau.compiler.recipe import FLOORDIV, MAX, WORK, Located, Recipe
 from flambeau.compiler.rows import BLOCK, Axis, Output, RowKernel, coalesce
 from flambeau.ir.graph import Graph, Literal, Node, Value
 from flambeau.ops.spec import REGISTRY
 from flambeau.runtime import _core
-from flambeau.types.dim import Dim, minimum, symbol
+from flambeau.types.dim import minimum, symbol
 from flambeau.types.layout import contiguous_strides
 
 MAX_POINTWISE = 16
@@ -475,5 +475,3 @@ def _accesses_of(elements):
         walk(e)
     return found
 
-
-__all__ = ["compile_plan", "Dim", "Iota", "kernel_name"]

@@ -4,10 +4,8 @@ from flambeau.compiler import pipeline
 from flambeau.compiler.elements import convert, emit_node, has_size_literal, is_elementwise, literal
 from flambeau.ir.graph import Literal, Value
 from flambeau.ir.loops import BEGIN, END, Buffer, Builder, Kernel, as_index, mul
-from flambeau.ops.spec import REGISTRY
 from flambeau.runtime import _core
 from flambeau.types import dtype as dtypes
-from flambeau.types.dtype import int64
 
 CODES = {d: i for i, d in enumerate(dtypes.ALL)}
 HEAVY = frozenset(("exp", "log", "tanh", "sin", "cos", "pow", "erf", "sigmoid", "gelu", "silu", "log1p", "expm1",
@@ -94,5 +92,3 @@ def kernel_name(graph):
     label = "_".join(ops[:4]) + (f"_{len(ops)}" if len(ops) > 4 else "") if ops else "copy"
     return f"k_{label}"
 
-
-__all__ = ["pointwise", "is_pointwise", "lower_pointwise", "REGISTRY", "int64"]

@@ -420,5 +420,3 @@ def coalesce(axes, linear_forms):
         groups.append([a])
     return groups
 
-
-__all__ = ["Axis", "Output", "RowKernel", "coalesce", "END"]

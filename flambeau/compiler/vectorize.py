@@ -13,7 +13,7 @@ gathered.
 
 from dataclasses import dataclass, field, replace
 
-from flambeau.compiler import walk
+from flambeau.ir import loops_walk as walk
 from flambeau.ir import loops as L
 from flambeau.types.dtype import bool_, int32, int64
 

@@ -132,9 +132,8 @@ class IndexSelect(AlongAxis):
         return (index_sum(grad, dim, index, x.shape[dim]) if x.ndim else grad), None          # noqa: F821
 
 
-@op
-class IndexSum(AlongAxis):
-    """Zeros with `size` along `dim`, plus input's slices added at `index`, in the order of the index."""
+class SumAt(AlongAxis):
+    """Zeros with `size` along `dim`, plus what the operand has for each index, in order: the transpose of a read."""
 
     internal = True
     signature = "input, dim, index, size"
@@ -145,8 +144,14 @@ class IndexSum(AlongAxis):
     def prepare(self, values):
         return check_sum(values, self.name)
 
+    @staticmethod
     def infer_shape(x, index, *, dim, size):
         return (*x[:dim], size, *x[dim + 1:])
+
+
+@op
+class IndexSum(SumAt):
+    """Zeros with `size` along `dim`, plus input's slices added at `index`, in the order of the index."""
 
     def lower(planner, inputs, outputs, *, dim, size):
         source, index = (planner.dense(i) for i in inputs)
@@ -203,21 +208,10 @@ class Gather(AlongAxis):
 
 
 @op
-class GatherSum(AlongAxis):
+class GatherSum(SumAt):
     """Zeros with `size` along `dim`, plus input's elements added at `index` (same shape), in order."""
 
     per_element = True
-    internal = True
-    signature = "input, dim, index, size"
-    operands = ("input", "index")
-    dtypes = NUMBERS
-    tolerance = ulps(64)
-
-    def prepare(self, values):
-        return check_sum(values, self.name)
-
-    def infer_shape(x, index, *, dim, size):
-        return (*x[:dim], size, *x[dim + 1:])
 
     def lower(planner, inputs, outputs, *, dim, size):
         source, index = (planner.dense(i) for i in inputs)

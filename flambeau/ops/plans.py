@@ -320,8 +320,6 @@ def backward_rule(operation, plan, mask):
                 shape |= 1 << (role - 100)
         elif role >= 200:
             save_output = True
-    if len(signature.results) > 1:
-        save_output = save_output or False
     pointwise = isinstance(plan, _core.PointwisePlan) and all(_is_elementwise(n) for n in graph.nodes)
     replayed, passes, kept = graph, (), targets
     if pointwise and len(signature.results) == 1:

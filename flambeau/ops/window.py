@@ -1,13 +1,10 @@
 """Convolution and pooling, over sliding windows. Layout is (batch, channels, height, width)."""
 
-from flambeau.base.errors import ShapeError, fail
 from flambeau.base.lazy import LazyModule
 from flambeau.ops.kinds import Window
-from flambeau.ops.matmul import same_dtype
 from flambeau.ops.samples import ulps
 from flambeau.ops.spec import op
 from flambeau.types.dtype import FLOATING, int64
-from flambeau.types.shape import show_shape
 
 numpy = LazyModule("numpy")
 
@@ -133,31 +130,6 @@ def pair(value):
     return (value, value) if isinstance(value, int) else tuple(value) * (2 // len(value))
 
 
-def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
-    """2-d convolution: (n, c, h, w), (k, c / groups, r, s), (k) -> (n, k, h', w'); ints stand for pairs."""
-    stride, padding, dilation = pair(stride), pair(padding), pair(dilation)
-    same_dtype("conv2d", input, weight, bias)
-    if input.ndim != 4 or weight.ndim != 4:
-        fail("conv2d", "input and weight have four axes",
-             f"{show_shape(input.shape)}, {show_shape(weight.shape)}",
-             "(batch, channels, height, width) and (out, in / groups, rows, columns)", kind=ShapeError)
-    if input.shape[1] != weight.shape[1] * groups:
-        fail("conv2d", "the number of channels differs", f"input {show_shape(input.shape)} with weight "
-             f"{show_shape(weight.shape)} and groups={groups}",
-             f"an input of {weight.shape[1] * groups} channels",
-             kind=ShapeError)
-    if weight.shape[0] % groups:
-        fail("conv2d", "the outputs do not divide into groups", weight.shape[0], f"a multiple of {groups}",
-             kind=ShapeError)
-    kernel = tuple(weight.shape[2:])
-    for i, name in ((0, "height"), (1, "width")):
-        if input.shape[2 + i] + 2 * padding[i] < dilation[i] * (kernel[i] - 1) + 1:
-            fail("conv2d", f"the kernel is larger than the padded input's {name}",
-                 f"{input.shape[2 + i]} + 2 * {padding[i]} with kernel {kernel[i]} and dilation {dilation[i]}",
-                 hint="pad more, or use a smaller kernel", kind=ShapeError)
-    return convolution(input, weight, bias, kernel, stride, padding, dilation, groups)     # noqa: F821
-
-
 # ---------------------------------------------------------------------------------- pooling
 POOL = "kernel_size, stride, padding=(0, 0), dilation=(1, 1), ceil_mode=False"
 
@@ -247,27 +219,3 @@ class MaxPool2dGradient(Window):
         from flambeau.ops.view import flatten, reshape
         picked = gather(flatten(g, 2), 2, flatten(indices, 2))
         return reshape(picked, tuple(indices.shape)), None
-
-
-def max_pool2d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False):
-    """The maximum of each window: (n, c, h, w) -> (n, c, h', w'); numbers as ints or pairs.
-
-    Args:
-        stride: how far windows are apart (default: kernel_size).
-    """
-    kernel_size, padding, dilation = pair(kernel_size), pair(padding), pair(dilation)
-    stride = pair(stride) if stride else kernel_size
-    if input.ndim != 4:
-        fail("max_pool2d", "the input has four axes", show_shape(input.shape),
-             "(batch, channels, height, width)",
-             kind=ShapeError)
-    for p, k in zip(padding, kernel_size):
-        if 2 * p > k:
-            fail("max_pool2d", "padding is more than half of the kernel", padding,
-                 f"at most {kernel_size} / 2")
-    sizes = [pool_size(input.shape[2 + i], kernel_size[i], stride[i], padding[i], dilation[i],
-                       ceil_mode) for i in (0, 1)]
-    if any(isinstance(s, int) and s < 1 for s in sizes):
-        fail("max_pool2d", "the output would be empty", show_shape(input.shape),
-             f"an input of at least {kernel_size}")
-    return max_pool2d_with_indices(input, kernel_size, stride, padding, dilation, bool(ceil_mode))[0]      # noqa: F821
