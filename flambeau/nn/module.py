@@ -10,6 +10,7 @@ from flambeau.nn import state
 from flambeau.nn.hooks import add_hook, call_with_hooks
 from flambeau.nn.names import indent_block, package_name, type_name
 from flambeau.nn.parameter import Buffer, Parameter
+from flambeau.runtime import _core
 from flambeau.tensor import Tensor, empty_like, no_grad
 from flambeau.types.device import Device
 from flambeau.types.dtype import DType
@@ -57,10 +58,12 @@ class Module:
         raise NotImplementedError(
             f'Module [{type(self).__name__}] is missing the required "forward" function')
 
-    def __call__(self, *args, **kwargs):
-        if self._forward_hooks or self._forward_pre_hooks or self._backward_hooks or self._backward_pre_hooks:
-            return call_with_hooks(self, args, kwargs)
-        return self.forward(*args, **kwargs)
+    __call__ = _core.instance_method(_core.call_module)
+
+    def __init_subclass__(cls, **kwargs):
+        super().__init_subclass__(**kwargs)
+        if cls.__getattr__ is Module.__getattr__ and cls.__getattribute__ is object.__getattribute__:
+            _core.quick_attributes(cls)
 
     # ------------------------------------------------------------------ registration
 
@@ -530,6 +533,10 @@ class Module:
             return f"{self._get_name()}({extra})"
         lines = "\n  ".join(extra_lines + child_lines)
         return f"{self._get_name()}(\n  {lines}\n)"
+
+
+_core.quick_attributes(Module)
+_core.set_module_call(call_with_hooks)
 
 
 def parse_to(*args, **kwargs):

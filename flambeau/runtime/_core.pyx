@@ -65,6 +65,7 @@ include "indexing.pxi"
 include "views.pxi"
 include "tape.pxi"
 include "engine.pxi"
+include "members.pxi"
 
 cdef NativeOp OP_add, OP_sub, OP_mul, OP_div, OP_pow, OP_floor_divide, OP_remainder, OP_matmul, OP_neg, OP_abs
 cdef NativeOp OP_eq, OP_ne, OP_lt, OP_le, OP_gt, OP_ge
