@@ -8,7 +8,7 @@ the table says. Float16 and bfloat16 are converted in `llvm_half`.
 from flambeau.compiler.llvm_fma import call_fma
 from flambeau.compiler.llvm_half import half_to_float, float_to_half
 from flambeau.compiler.llvm_values import constant, integer_splat, mangle, register_type, vector
-from flambeau.ir.loops import Const, OPERATIONS, REDUCING
+from flambeau.ir.loops import Const, MIXING, OPERATIONS, REDUCING
 from flambeau.types.dtype import by_name
 
 _SPECIAL = {}
@@ -308,6 +308,18 @@ def _lane(writer, expr):
         return constant(0, expr.dtype)
     scalar = _scalar(expr)
     return "<" + ", ".join(f"{scalar} {constant(n, expr.dtype)}" for n in range(expr.lanes)) + ">"
+
+
+@_special(*MIXING)
+def _mix(writer, expr, x, y):
+    kind, lanes = _type(expr), expr.lanes
+    if expr.op in ("even", "odd"):
+        chosen = range(expr.op == "odd", 2 * lanes, 2)
+    else:
+        start = lanes // 2 if expr.op == "zip_high" else 0
+        chosen = [start + n // 2 + n % 2 * lanes for n in range(lanes)]
+    chosen = ", ".join(f"i32 {n}" for n in chosen)
+    return writer.line(f"shufflevector {kind} {x}, {kind} {y}, <{lanes} x i32> <{chosen}>")
 
 
 def _reduce(writer, expr, x):

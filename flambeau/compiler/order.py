@@ -1,233 +1,291 @@
-"""Sorting along an axis: a stable merge sort of integer keys, and the best k of a line.
+"""Sorting along an axis: a stable radix sort of integer keys, least digit first.
 
-Tensors are contiguous and seen as [outer, size, inner]; one step of the extent is a line. Elements become
-signed integers whose order is the wanted one (`_key`: NaN largest, -0 equal to 0, inverted where descending).
-A key of 32 bits and the element's place make one 64-bit number, so comparing two of them also keeps equal
-elements in order; 64-bit keys carry their places beside them. Runs of RUN elements are ranked by counting,
-then merged without branches, back and forth between two halves of scratch memory. PARAMS: `padded` is the
-size rounded up to a multiple of RUN, `kept` how many elements of each sorted line are written. A packed line
-has at most 2**32 elements.
+One step of the extent of `sort_kernel` sorts some lines, one after the other in the same scratch memory. Lines
+of up to FEW elements are ranked by counting: an element's place is how many come before it. A line longer than
+LONG elements, if there are few such, is sorted by all threads: it is cut into blocks, and each pass counts the
+digits of the blocks, adds up where each block's elements of each digit start, and moves them. The result is
+the same whatever the blocks, since equal keys keep their order.
 """
 
 from flambeau.compiler import index_math as I
-from flambeau.compiler.scan import split_axis
+from flambeau.compiler.order_keys import DIGIT, DIGITS, Numbers, count_up, outer_buffers, passes, sort_numbers
 from flambeau.ir import loops as L
-from flambeau.types.dtype import float32, int32, int64, uint32, uint64
+from flambeau.types.dim import maximum, minimum
+from flambeau.types.dtype import int64, uint64
 
-PARAMS = ("outer", "size", "inner", "padded", "kept")
-RUN = 8
-MAX_PASSES = 40
-FEW = 64                # `best` holds at most so many elements
-_LAST = (1 << 63) - 1   # a key behind all others
-_LOW = (1 << 32) - 1
+FEW = 64                # elements of a line that are ranked by counting
+AT_ONCE = 8             # of them compared with all others in one loop
+SHARES = 64             # at most so many steps sort lines at the same time, each with scratch memory
+LONG = 1 << 15          # elements of a line that is worth all threads
+MOST_LONG = 16          # lines, if there are no more than so many
+BLOCK, MOST_BLOCKS = 1 << 14, 64
 
-
-def is_packed(dtype):
-    """True where key and place fit into one number."""
-    return dtype.itemsize <= 4
-
-
-def _key(b, x, descending):
-    """The signed integer, int32 or int64, that orders `x`."""
-    whole, bits = (int64, 64) if x.dtype.itemsize == 8 else (int32, 32)
-    if x.dtype.kind == "f":
-        x = b.cast(x, float32) if x.dtype.itemsize == 2 else x
-        raw = b.call("bitcast", b.add(x, b.const(0.0, x.dtype)), dtype=whole)       # -0 + 0 = 0
-        sign = b.shr(raw, b.const(bits - 1, whole))
-        key = b.xor(raw, b.and_(sign, b.const((1 << (bits - 1)) - 1, whole)))
-        key = b.select(b.ne(x, x), b.const((1 << (bits - 1)) - 1, whole), key)
-    else:
-        key = b.cast(x, whole)
-        if x.dtype in (uint32, uint64):
-            key = b.xor(key, b.const(-(1 << (bits - 1)), whole))
-    return b.not_(key) if descending else key
+PARAMS = ("lines", "size", "kept", "share", "short")
+LONG_PARAMS = ("lines", "size", "kept", "blocks", "shift")
 
 
-class _Lines:
-    """The walk over lines: where a line's elements stand in the operand and in the results."""
-
-    def __init__(self, b, dtype, descending):
-        self.b, self.dtype, self.descending = b, dtype, descending
-        self.size, self.inner, self.kept = I.index("size"), I.index("inner"), I.index("kept")
-
-    def start(self, line):
-        b = self.b
-        o, i = b.let(I.div(line, self.inner)), b.let(I.rem(line, self.inner))
-        self.base = b.let(I.add(I.mul(I.mul(o, self.size), self.inner), i))
-        self.target = b.let(I.add(I.mul(I.mul(o, self.kept), self.inner), i))
-
-    def key(self, t, inner):
-        """The key of element `t` of the line, int32 or int64."""
-        b = self.b
-        return _key(b, b.load("x", b.let(I.add(self.base, I.mul(t, inner))), self.dtype), self.descending)
-
-    def packed(self, t, inner):
-        """Key and place of element `t` as one number."""
-        b = self.b
-        high = b.shl(b.cast(self.key(t, inner), int64), b.const(32, int64))
-        return b.or_(high, t)
-
-    def write(self, t, place):
-        """Result `t` of the line is the element at `place`."""
-        b = self.b
-        value = b.load("x", b.let(I.add(self.base, I.mul(place, self.inner))), self.dtype)
-        target = b.let(I.add(self.target, I.mul(t, self.inner)))
-        b.store("values", target, value)
-        b.store("indices", target, place)
-
-
-# ---------------------------------------------------------------------------------------------- merge sort
-class _Scratch:
-    """Two halves of `padded` numbers a line: packed ones, or keys and places in two buffers."""
-
-    def __init__(self, b, packed):
-        self.b, self.names = b, ("packed",) if packed else ("keys", "places")
-
-    def load(self, at):
-        at = self.b.let(at)
-        return [self.b.load(name, at, int64) for name in self.names]
-
-    def store(self, at, numbers):
-        at = self.b.let(at)
-        for name, number in zip(self.names, numbers):
-            self.b.store(name, at, number)
-
-    def place(self, numbers):
-        """The element's place."""
-        if len(numbers) == 2:
-            return numbers[1]
-        return self.b.and_(numbers[0], self.b.const(_LOW, int64))
-
-
+# ---------------------------------------------------------------------------------------------- many lines
 def sort_kernel(dtype, descending):
-    """Buffers: x (outer, size, inner), values and indices (outer, kept, inner), then scratch of 2 * padded
-    int64 a line: one buffer, or two for dtypes of 64 bits."""
-    b, packed = L.Builder(), is_packed(dtype)
-    lines, scratch, padded = _Lines(b, dtype, descending), _Scratch(b, packed), I.index("padded")
-    with b.loop("line", L.BEGIN, L.END) as line:
-        lines.start(line)
-        here = b.let(I.mul(I.mul(line, 2), padded))
-        _fill(b, lines, scratch, here, padded)
-        _rank_runs(b, scratch, here, padded)
-        source = b.declare(padded, "source")
-        with b.loop("turn", 0, MAX_PASSES) as turn:
-            width = b.shl(b.const(RUN, int64), turn)
-            with b.branch(L.apply("lt", width, padded)):
-                target = b.let(I.sub(padded, source))
-                _merge_runs(b, scratch, b.let(I.add(here, source)), b.let(I.add(here, target)), width, padded)
-                b.assign(source, target)
-        done = b.let(I.add(here, source))
-        with b.loop("result", 0, lines.kept) as t:
-            lines.write(t, scratch.place(scratch.load(I.add(done, t))))
-    names = ("packed",) if packed else ("keys", "places")
-    buffers = (L.Buffer("x", dtype, "r"), L.Buffer("values", dtype, "w"), L.Buffer("indices", int64, "w"),
-               *(L.Buffer(name, int64, "rw") for name in names))
+    """Buffers: x (lines, size), values and indices (lines, kept), and scratch of 2 * size uint64 for each
+    `share` lines: one buffer, or two for dtypes of 64 bits. `short` is 1, or 0 to do nothing."""
+    b = L.Builder()
+    numbers, size, kept, share = Numbers(b, dtype, descending), I.index("size"), I.index("kept"), I.index("share")
+    b.local("counts", int64, passes(dtype) * DIGITS)
+    b.local("ranked", uint64, FEW + AT_ONCE)
+    b.local("ranks", int64, FEW)
+    with b.loop("step", L.BEGIN, L.END) as step:
+        here = b.let(I.mul(I.mul(step, 2), size))
+        first = b.let(I.mul(step, share))
+        with b.loop("line", first, b.let(I.minimum(I.add(first, share), I.index("lines")))) as line:
+            base, target = b.let(I.mul(line, size)), b.let(I.mul(line, kept))
+            few = b.let(L.apply("le", size, L.as_index(FEW)))
+            with b.branch(few):
+                _rank(b, numbers, base, target, size, kept)
+            with b.branch(L.apply("not", few)):
+                _sort_line(b, numbers, here, base, target, size, kept, dtype)
+    extent = I.mul(I.ceil_div(I.index("lines"), share), I.index("short"))
     name = "sort_descending" if descending else "sort"
-    return L.Kernel(name, buffers, PARAMS, I.mul(I.index("outer"), I.index("inner")), b.body())
+    return L.Kernel(name, outer_buffers(dtype) + numbers.buffers(), PARAMS, extent, b.body())
 
 
-def _fill(b, lines, scratch, here, padded):
-    """Numbers for all elements, and behind them such as sort last."""
-    def numbers(t, inner):
-        if len(scratch.names) == 1:
-            return [lines.packed(t, inner)]
-        return [lines.key(t, inner), t]
-
-    single = b.let(L.apply("eq", lines.inner, L.as_index(1)))
-    for condition, inner in ((single, L.as_index(1)), (L.apply("not", single), lines.inner)):
-        with b.branch(condition):
-            with b.loop("t_one" if condition is single else "t", 0, lines.size, kind="vector") as t:
-                scratch.store(I.add(here, t), numbers(t, inner))
-    with b.loop("behind", lines.size, padded) as t:
-        scratch.store(I.add(here, t), [b.const(_LAST, int64), t])
-
-
-def _rank_runs(b, scratch, here, padded):
-    """Each run of RUN numbers of the first half, sorted, in the second: the rank is how many are less."""
-    second = b.let(I.add(here, padded))
-    with b.loop("run", 0, padded, RUN) as run:
-        first = b.let(I.add(here, run))
-        others = [scratch.load(I.add(first, j))[0] for j in range(RUN)]
-        with b.loop("member", 0, RUN, kind="vector") as i:
-            mine = scratch.load(I.add(first, i))
-            rank = b.const(0, int64)
-            for j, other in enumerate(others):
-                less = b.lt(other, mine[0])
-                if len(scratch.names) == 2:
-                    less = b.or_(less, b.and_(b.eq(other, mine[0]), b.lt(b.const(j, int64), i)))
-                rank = b.add(rank, b.cast(less, int64))
-            scratch.store(I.add(second, run, rank), mine)
+def _rank(b, numbers, base, target, size, kept):
+    """Each element to the place of its rank: how many sort before it."""
+    with b.loop("few_t", 0, size, kind="vector") as t:
+        b.store("ranked", t, numbers.of_element(base, t)[0])
+        b.store("ranks", t, b.const(0, int64))
+    behind = b.let(I.round_up(size, AT_ONCE))
+    with b.loop("behind", size, behind) as t:
+        b.store("ranked", t, b.const((1 << 64) - 1, uint64))
+    with b.loop("others", 0, behind, AT_ONCE) as j:
+        others = [b.load("ranked", b.let(I.add(j, n)), uint64) for n in range(AT_ONCE)]
+        with b.loop("member", 0, size, kind="vector") as i:
+            mine, rank = b.load("ranked", i, uint64), b.load("ranks", i, int64)
+            for n, other in enumerate(others):
+                before = b.lt(other, mine)
+                if not numbers.packed:
+                    before = b.or_(before, b.and_(b.eq(other, mine), b.lt(b.let(I.add(j, n)), i)))
+                rank = b.add(rank, b.cast(before, int64))
+            b.store("ranks", i, rank)
+    with b.loop("ranked_t", 0, size) as t:
+        rank = b.load("ranks", t, int64)
+        with b.branch(b.lt(rank, kept)):
+            numbers.write(base, target, rank, t)
 
 
-def _merge_runs(b, scratch, source, target, width, padded):
-    """Merge pairs of sorted runs of `width` numbers; of equal ones the left comes first."""
-    pairs = b.let(I.ceil_div(padded, I.mul(width, 2)))
-    with b.loop("pair", 0, pairs) as pair:
-        low = b.let(I.mul(pair, I.mul(width, 2)))
-        middle = b.let(I.minimum(I.add(low, width), padded))
-        high = b.let(I.minimum(I.add(middle, width), padded))
-        left, right = b.declare(low), b.declare(middle)
-        with b.loop("merged", low, high) as k:
-            ours = scratch.load(I.add(source, I.minimum(left, I.sub(middle, 1))))
-            theirs = scratch.load(I.add(source, I.minimum(right, I.sub(high, 1))))
-            spent = L.apply("ge", left, middle)
-            take = b.and_(b.let(L.apply("lt", right, high)), b.or_(b.let(spent), b.lt(theirs[0], ours[0])))
-            scratch.store(I.add(target, k), [b.select(take, t, o) for t, o in zip(theirs, ours)])
-            step = b.cast(take, int64)
-            b.assign(right, L.apply("add", right, step))
-            b.assign(left, L.apply("add", left, L.apply("sub", L.as_index(1), step)))
+def _sort_line(b, numbers, here, base, target, size, kept, dtype):
+    """One line by all its digits; their counts come from one pass over the line."""
+    with b.loop("fresh", 0, passes(dtype) * DIGITS, kind="vector") as i:
+        b.store("counts", i, b.const(0, int64))
+    with b.loop("t", 0, size) as t:
+        mine = numbers.of_element(base, t)
+        numbers.store(I.add(here, t), mine)
+        for turn in range(passes(dtype)):
+            count_up(b, "counts", I.add(numbers.digit(mine, numbers.lowest + DIGIT * turn), DIGITS * turn))
+    source = sort_numbers(b, numbers, here, size, size, passes(dtype))
+    done = b.let(I.add(here, source))
+    with b.loop("result", 0, kept, kind="vector") as t:
+        numbers.write(base, target, t, numbers.place(numbers.load(I.add(done, t))))
+
+
+# ---------------------------------------------------------------------------------------------- long lines
+class _Blocks:
+    """The walk over the blocks of long lines. Buffers beside scratch memory: `counts`, (lines, DIGITS, blocks)
+    int64, and `state`, (lines, 2) int64: the halves of scratch memory before and after the pass."""
+
+    def __init__(self, name, dtype, descending, outer=False):
+        self.b, self.name = L.Builder(), name
+        self.numbers = Numbers(self.b, dtype, descending)
+        self.buffers = (outer_buffers(dtype) if outer else ()) + self.numbers.buffers()
+        self.size, self.blocks = I.index("size"), I.index("blocks")
+        self.b.local("counted", int64, DIGITS)
+
+    def each(self, body):
+        """The kernel whose steps are pairs of a line and a block: `body(line, block, here, low, high)`."""
+        b = self.b
+        chunk = b.let(I.ceil_div(self.size, I.maximum(self.blocks, 1)))
+        with b.loop("step", L.BEGIN, L.END) as step:
+            line, block = b.let(I.div(step, self.blocks)), b.let(I.rem(step, self.blocks))
+            low = b.let(I.minimum(I.mul(block, chunk), self.size))
+            high = b.let(I.minimum(I.add(low, chunk), self.size))
+            body(line, block, b.let(I.mul(I.mul(line, 2), self.size)), low, high)
+        return self.kernel(I.mul(I.index("lines"), self.blocks))
+
+    def kernel(self, extent):
+        tables = (L.Buffer("counts", int64, "rw"), L.Buffer("state", int64, "rw"))
+        return L.Kernel(self.name, self.buffers + tables, LONG_PARAMS, extent, self.b.body())
+
+    def row(self, line, digit, block):
+        """Where the counts of a line's digit and block stand."""
+        return self.b.let(I.add(I.mul(I.add(I.mul(line, DIGITS), digit), self.blocks), block))
+
+    def fresh_counts(self):
+        with self.b.loop(self.b.fresh("fresh"), 0, DIGITS, kind="vector") as i:
+            self.b.store("counted", i, self.b.const(0, int64))
+
+    def count_digit(self, mine):
+        count_up(self.b, "counted", self.numbers.digit(mine, I.index("shift")))
+
+    def write_counts(self, line, block):
+        with self.b.loop(self.b.fresh("digit"), 0, DIGITS) as d:
+            self.b.store("counts", self.row(line, d, block), self.b.load("counted", d, int64))
+
+    def state(self, line, which):
+        return self.b.load("state", self.b.let(I.add(I.mul(line, 2), which)), int64)
+
+
+def long_fill(dtype, descending):
+    """Numbers of all elements, and the counts of their first digits."""
+    walk = _Blocks("sort_fill_descending" if descending else "sort_fill", dtype, descending, outer=True)
+    b = walk.b
+
+    def body(line, block, here, low, high):
+        base = b.let(I.mul(line, walk.size))
+        walk.fresh_counts()
+        with b.loop("t", low, high) as t:
+            mine = walk.numbers.of_element(base, t)
+            walk.numbers.store(I.add(here, t), mine)
+            walk.count_digit(mine)
+        walk.write_counts(line, block)
+        with b.branch(L.apply("eq", block, L.as_index(0))):
+            b.store("state", b.let(I.add(I.mul(line, 2), 1)), b.const(0, int64))
+
+    return walk.each(body)
+
+
+def long_count(dtype):
+    """The counts of a digit in each block."""
+    walk = _Blocks("sort_count", dtype, False)
+    b = walk.b
+
+    def body(line, block, here, low, high):
+        start = b.let(I.add(here, walk.state(line, 1)))
+        walk.fresh_counts()
+        with b.loop("t", low, high) as t:
+            walk.count_digit(walk.numbers.load(I.add(start, t)))
+        walk.write_counts(line, block)
+
+    return walk.each(body)
+
+
+def long_starts(dtype):
+    """Where each block's elements of each digit start. A pass in which all have the same digit moves nothing:
+    the state says so. One step of the extent is a line."""
+    walk = _Blocks("sort_starts", dtype, False)
+    b, blocks, size = walk.b, walk.blocks, walk.size
+    with b.loop("line", L.BEGIN, L.END) as line:
+        before = walk.state(line, 1)
+        here = b.let(I.add(I.mul(I.mul(line, 2), size), before))
+        first = walk.row(line, walk.numbers.digit(walk.numbers.load(here), I.index("shift")), 0)
+        same = b.declare(b.const(0, int64), "same")
+        with b.loop("block", 0, blocks) as block:
+            b.assign(same, b.add(same, b.load("counts", b.let(I.add(first, block)), int64)))
+        at = b.let(I.mul(line, 2))
+        b.store("state", at, before)
+        with b.branch(b.lt(same, size)):
+            running, rows = b.declare(b.const(0, int64), "running"), walk.row(line, 0, 0)
+            with b.loop("entry", rows, b.let(I.add(rows, I.mul(blocks, DIGITS)))) as entry:
+                count = b.load("counts", entry, int64)
+                b.store("counts", entry, running)
+                b.assign(running, b.add(running, count))
+            b.store("state", b.let(I.add(at, 1)), b.let(I.sub(size, before)))
+    return walk.kernel(I.mul(I.index("lines"), I.minimum(blocks, 1)))
+
+
+def long_move(dtype):
+    """Each block's elements to where those of their digit stand."""
+    walk = _Blocks("sort_move", dtype, False)
+    b, numbers = walk.b, walk.numbers
+
+    def body(line, block, here, low, high):
+        before, after = walk.state(line, 0), walk.state(line, 1)
+        with b.branch(b.ne(before, after)):
+            with b.loop("digit", 0, DIGITS) as d:
+                b.store("counted", d, b.load("counts", walk.row(line, d, block), int64))
+            start, goal = b.let(I.add(here, before)), b.let(I.add(here, after))
+            with b.loop("t", low, high) as t:
+                mine = numbers.load(I.add(start, t))
+                numbers.store(I.add(goal, count_up(b, "counted", numbers.digit(mine, I.index("shift")))), mine)
+
+    return walk.each(body)
+
+
+def long_finish(dtype):
+    """Values and indices from the sorted numbers."""
+    walk = _Blocks("sort_finish", dtype, False, outer=True)
+    b, numbers, kept = walk.b, walk.numbers, I.index("kept")
+
+    def body(line, block, here, low, high):
+        base, target = b.let(I.mul(line, walk.size)), b.let(I.mul(line, kept))
+        start = b.let(I.add(here, walk.state(line, 1)))
+        with b.loop("result", low, b.let(I.minimum(high, kept)), kind="vector") as t:
+            numbers.write(base, target, t, numbers.place(numbers.load(I.add(start, t))))
+
+    return walk.each(body)
+
+
+# ---------------------------------------------------------------------------------------------- launches
+def lines_of(planner, located, dim):
+    """A located tensor with the axis `dim` moved last, row-major; a number is a line of one."""
+    return planner.dense(moved(located, dim))
+
+
+def moved(located, dim):
+    """The same memory with the axis `dim` last."""
+    if not located.shape:
+        return located
+    shape, strides = ((*s[:dim], *s[dim + 1:], s[dim]) for s in (located.shape, located.strides))
+    return located.part(shape, strides, located.offset)
+
+
+def by_lines(planner, operand, outputs, dim, launch):
+    """`launch(operand, outputs, lines, size, kept)` on row-major tensors whose lines lie along the last axis;
+    elsewhere they are copied there and back."""
+    last = dim >= len(operand.shape) - 1
+    shape = (*operand.shape[:dim], *operand.shape[dim + 1:])
+    lines = 1
+    for s in shape:
+        lines = lines * s
+    size, kept = ((t.shape[dim] if t.shape else 1) for t in (operand, outputs[0]))
+    results = outputs if last else [planner.recipe.buffer(o.dtype, (*shape, kept)) for o in outputs]
+    launch(lines_of(planner, operand, dim), results, lines, size, kept)
+    for result, output in zip(results, outputs):
+        if not last:
+            planner.copy(result, moved(output, dim))
 
 
 def launch_sort(planner, operand, outputs, dim, descending):
     """Add the sorting of a located tensor along `dim` to a plan; values and indices may be shorter."""
-    operand = planner.dense(operand)
-    outer, size, inner = split_axis(operand.shape, dim)
-    padded = (size + RUN - 1) // RUN * RUN
-    params = {"outer": outer, "size": size, "inner": inner, "padded": padded,
-              "kept": split_axis(outputs[0].shape, dim)[1]}
-    count = 1 if is_packed(operand.dtype) else 2
-    scratch = [planner.recipe.buffer(int64, (outer * inner * 2 * padded,)) for _ in range(count)]
-    planner.launch_template(sort_kernel(operand.dtype, descending), [operand, *outputs, *scratch], params,
-                            100 * outer * size * inner)
+    def launch(operand, results, lines, size, kept):
+        _launch_lines(planner, operand, results, (lines, size, kept), descending)
+
+    by_lines(planner, operand, outputs, dim, launch)
 
 
-# ---------------------------------------------------------------------------------------------- the best few
-def best_kernel(dtype, descending):
-    """The first `kept` (at most FEW) of each line in order, in one pass over it; for dtypes up to 32 bits.
-
-    Buffers: x (outer, size, inner), values and indices (outer, kept, inner).
-    """
-    b = L.Builder()
-    lines = _Lines(b, dtype, descending)
-    b.local("best", int64, FEW)
-    with b.loop("line", L.BEGIN, L.END) as line:
-        lines.start(line)
-        with b.loop("fresh", 0, FEW) as i:
-            b.store("best", i, b.const(_LAST, int64))
-        worst, last = b.declare(b.const(_LAST, int64), "worst"), b.let(I.sub(lines.kept, 1))
-        with b.loop("t", 0, lines.size) as t:
-            number = lines.packed(t, lines.inner)
-            with b.branch(L.apply("lt", number, worst)):
-                with b.loop("moved", 0, last) as moved:
-                    at = b.let(I.sub(last, moved))
-                    before = b.load("best", b.let(I.sub(at, 1)), int64)
-                    b.store("best", at, b.min(b.load("best", at, int64), b.max(before, number)))
-                b.store("best", L.as_index(0), b.min(b.load("best", L.as_index(0), int64), number))
-                b.assign(worst, b.load("best", last, int64))
-        with b.loop("result", 0, lines.kept) as t:
-            lines.write(t, b.and_(b.load("best", t, int64), b.const(_LOW, int64)))
-    buffers = (L.Buffer("x", dtype, "r"), L.Buffer("values", dtype, "w"), L.Buffer("indices", int64, "w"))
-    name = "largest" if descending else "smallest"
-    return L.Kernel(name, buffers, PARAMS, I.mul(I.index("outer"), I.index("inner")), b.body())
-
-
-def launch_best(planner, operand, outputs, dim, kept, largest):
-    """Add the `kept` largest or smallest elements along `dim`, in order, to a plan."""
-    if kept > FEW or not is_packed(operand.dtype):
-        launch_sort(planner, operand, outputs, dim, largest)
+def _launch_lines(planner, operand, results, sizes, descending):
+    (lines, size, kept), dtype, recipe = sizes, operand.dtype, planner.recipe
+    is_long = minimum(1, size // LONG) * minimum(1, MOST_LONG // maximum(lines, 1))
+    shares = minimum(lines, SHARES)
+    share = (lines + SHARES - 1) // SHARES
+    count = 1 if Numbers(None, dtype, False).packed else 2
+    scratch = [recipe.buffer(uint64, (2 * shares * size,)) for _ in range(count)]
+    work = 8 * passes(dtype) * lines * size
+    params = {"lines": lines, "size": size, "kept": kept, "share": maximum(share, 1), "short": 1 - is_long}
+    planner.launch_template(sort_kernel(dtype, descending), [operand, *results, *scratch], params, work)
+    if isinstance(is_long, int) and not is_long:
         return
-    operand = planner.dense(operand)
-    outer, size, inner = split_axis(operand.shape, dim)
-    params = {"outer": outer, "size": size, "inner": inner, "padded": size, "kept": kept}
-    planner.launch_template(best_kernel(operand.dtype, largest), [operand, *outputs], params,
-                            8 * outer * size * inner)
+    blocks = minimum(MOST_BLOCKS, size // BLOCK) * is_long
+    tables = [recipe.buffer(int64, (lines * DIGITS * blocks,)), recipe.buffer(int64, (2 * lines * is_long,))]
+    first = Numbers(None, dtype, False).lowest
+
+    def launch(kernel, shift, outer=False):
+        params = {"lines": lines, "size": size, "kept": kept, "blocks": blocks, "shift": shift}
+        operands = [*([operand, *results] if outer else []), *scratch, *tables]
+        planner.launch_template(kernel, operands, params, 8 * lines * size)
+
+    launch(long_fill(dtype, descending), first, outer=True)
+    for turn in range(passes(dtype)):
+        if turn:
+            launch(long_count(dtype), first + turn * DIGIT)
+        launch(long_starts(dtype), first + turn * DIGIT)
+        launch(long_move(dtype), first + turn * DIGIT)
+    launch(long_finish(dtype), first, outer=True)

@@ -13,8 +13,6 @@ from flambeau.runtime import _core
 from flambeau.types.dim import minimum, symbol
 from flambeau.types.layout import contiguous_strides
 
-MAX_POINTWISE = 16
-
 
 def compile_plan(signature, graph):
     """The executable of a graph for a signature: a PointwisePlan where one kernel does, else a Plan."""
@@ -153,7 +151,7 @@ class Planner:
             self.located[v.name] = out
             pairs.append((element, out))
         simple = not collector.iotas and not collector.numbers
-        if simple and len(collector.accesses) + len(pairs) <= MAX_POINTWISE and collector.accesses:
+        if simple and len(collector.accesses) + len(pairs) <= _core.MOST_OPERANDS and collector.accesses:
             self._pointwise_kernel(shape, pairs, rank)
         else:
             outputs = [Output(e, Access(out, identity_map(rank)), True) for e, out in pairs]

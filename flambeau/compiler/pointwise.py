@@ -36,7 +36,7 @@ def is_pointwise(graph):
         return False
     if any(isinstance(o, Literal) for o in graph.outputs):
         return False
-    if len(graph.inputs) + len(graph.outputs) > 16:
+    if len(graph.inputs) + len(graph.outputs) > _core.MOST_OPERANDS:
         return False
     made = {o.name for n in graph.nodes for o in n.outputs}
     whole = broadcast_of(graph.inputs)

@@ -202,10 +202,13 @@ OPERATIONS = {
     # lanes
     "splat": (1, "given"),     # scalar -> every lane
     "lane": (0, "given"),      # 0, 1, 2, ...
+    # two vectors of 2 n lanes -> one: the lower (upper) halves in turn, a0 b0 a1 b1 ...; every second lane of a, then of b
+    "zip_low": (2, "same"), "zip_high": (2, "same"), "even": (2, "same"), "odd": (2, "same"),
     # vector -> scalar by halving: v[:n/2] op v[n/2:] until one lane is left (a fixed tree)
     "reduce_add": (1, "same"), "reduce_mul": (1, "same"), "reduce_min": (1, "same"), "reduce_max": (1, "same"),
     "reduce_and": (1, "same"), "reduce_or": (1, "same"), "reduce_xor": (1, "same"),
 }
+MIXING = frozenset(("zip_low", "zip_high", "even", "odd"))
 REDUCING = frozenset(name for name in OPERATIONS if name.startswith("reduce_"))
 # Apply.op may also name a function of compiler.scalar_math (exp, log, tanh, ...: same dtype in and out); the stage
 # `expand_math` replaces it by operations of the table before code is generated or interpreted.

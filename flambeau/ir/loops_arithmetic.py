@@ -160,6 +160,24 @@ def maximum_lanes(a, b):
     return numpy.where((b > a) | (b != b), b, a)[()]
 
 
+def zip_low(a, b):
+    half = len(a) // 2
+    return numpy.stack((a[:half], b[:half]), 1).reshape(-1)
+
+
+def zip_high(a, b):
+    half = len(a) // 2
+    return numpy.stack((a[half:], b[half:]), 1).reshape(-1)
+
+
+def even(a, b):
+    return numpy.concatenate((a[::2], b[::2]))
+
+
+def odd(a, b):
+    return numpy.concatenate((a[1::2], b[1::2]))
+
+
 def halve(values, combine):
     """v[:n/2] op v[n/2:] until one lane is left."""
     while len(values) > 1:

@@ -225,6 +225,8 @@ class _Translator:
             return f"{args[0]}.view({self.numpy_type(e.dtype)})"
         if e.op == "select":
             return f"m.choose_lanes({', '.join(args)})" if self.many(e) else f"m.choose({', '.join(args)})"
+        if e.op in L.MIXING:
+            return f"m.{e.op}({', '.join(args)})"
         if e.op in L.REDUCING:
             combined = self.operation(e.op[7:], e.dtype, ["a", "b"], True)
             return f"m.halve({args[0]}, lambda a, b: {combined})"

@@ -34,7 +34,7 @@ _TAKES = {
     "f": ("div", "sqrt", "copysign"),
     "iu": ("idiv", "irem", "shl", "shr"),
     "biu": ("and", "or", "xor", "not"),
-    "biufc": ("splat", "bitcast"),
+    "biufc": ("splat", "bitcast", *L.MIXING),
     "b": ("select",),
 }
 _KINDS = {op: kinds for kinds, ops in _TAKES.items() for op in ops}
@@ -267,6 +267,9 @@ class _Verifier:
             if e.lanes != 1 or wide < 2 or wide & (wide - 1):
                 self.refuse(f"{e.op} halves a vector to a scalar", got=f"{wide} lanes to {e.lanes}",
                             want="a power of two to 1")
+
+        if e.op in L.MIXING and e.lanes % 2:
+            self.refuse(f"{e.op} takes an even number of lanes", got=e.lanes)
 
     def takes(self, op, dtype, kinds):
         if dtype.kind not in kinds:

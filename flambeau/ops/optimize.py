@@ -6,6 +6,7 @@ Every number is an operand, so another learning rate costs no kernel.
 from flambeau.base.lazy import LazyModule
 from flambeau.ops import plans
 from flambeau.ops.kinds import Composite
+from flambeau.ops.elementwise import maximum
 from flambeau.ops.mathematics import sqrt
 from flambeau.ops.spec import REGISTRY, op
 from flambeau.runtime import _core
@@ -65,6 +66,42 @@ class AdamUpdate(Update):
 
 
 @op
+class AmsgradUpdate(Update):
+    """Adam that divides by the largest average of squares so far: Reddi, Kale and Kumar (ICLR 2018), algorithm 2.
+
+    The other operands are those of AdamUpdate.
+    """
+
+    signature = ("input, grad, average, square, largest, decay, beta1, rest1, beta2, rest2, root, eps, step, "
+                 "decoupled=True, maximize=False")
+    operands = ("input", "grad", "average", "square", "largest", "decay", "beta1", "rest1", "beta2", "rest2", "root",
+                "eps", "step")
+    outputs = ("parameter", "average", "square", "largest")
+    positive = ("square", "largest", "beta1", "rest1", "beta2", "rest2", "root", "eps")
+    cases = ({}, {"decoupled": False, "maximize": True})
+
+    def reference(input, grad, average, square, largest, decay, beta1, rest1, beta2, rest2, root, eps, step,
+                  decoupled=True, maximize=False):
+        _, average, square = AdamUpdate.reference(input, grad, average, square, decay, beta1, rest1, beta2, rest2,
+                                                  root, eps, step, decoupled, maximize)
+        largest = numpy.maximum(largest, square)
+        shrunk = input * decay if decoupled else input
+        return shrunk + average / (numpy.sqrt(largest) / root + eps) * step, average, square, largest
+
+    def compute(input, grad, average, square, largest, decay, beta1, rest1, beta2, rest2, root, eps, step, decoupled,
+                maximize):
+        gradient = -grad if maximize else grad
+        if decoupled:
+            input = input * decay
+        else:
+            gradient = gradient + input * decay
+        average = average * beta1 + gradient * rest1
+        square = square * beta2 + gradient * gradient * rest2
+        largest = maximum(largest, square)
+        return input + average / (sqrt(largest) / root + eps) * step, average, square, largest
+
+
+@op
 class SgdUpdate(Update):
     """Stochastic gradient descent without momentum; decay is added to the gradient, step is -lr."""
 
@@ -101,9 +138,14 @@ class MomentumUpdate(Update):
         return input + (gradient + velocity * momentum if nesterov else velocity) * step, velocity
 
 
-def update(name, targets, *arguments, **options):
-    """Run an update and write its results into `targets` (tensors), outside the tape."""
+def update_many(name, rows, options):
+    """Run an update of many parameters by one kernel, outside the tape.
+
+    rows: (arguments of the update, the tensors that receive its results); in all rows the tensors of a row have one
+    shape, all are row-major and of one dtype; None stands at the same places. options: the update's attributes.
+    """
     operation = REGISTRY[name]
-    values = operation.bind_arguments(arguments, options)
-    plan, operands = plans.plan_of(operation, values)
-    _core.run_into_all(plan, operands, targets)
+    plan, _ = plans.plan_of(operation, operation.bind_arguments(rows[0][0], options))
+    if any(argument is None for argument in rows[0][0]):
+        rows = [(tuple(a for a in arguments if a is not None), targets) for arguments, targets in rows]
+    _core.run_into_many(plan, rows)

@@ -1,16 +1,20 @@
 """Random numbers from a counter: element i of a draw is a function of the draw's key and i, whatever thread computes it.
 
 Bits come from the finaliser of SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA
-2014) applied to key + (i + 1) * gamma; normal numbers by Box and Muller's method from the two halves.
+2014) applied to key + (i + 1) * gamma; normal numbers by Box and Muller's method from the two halves. Draws that need
+rejection (gamma, von Mises) come from NumPy's Philox generator, seeded with the key.
 """
 
+from flambeau.base.lazy import LazyModule
+from flambeau.ops import gamma_slope
 from flambeau.ops.create import iota
 from flambeau.ops.elementwise import where
-from flambeau.ops.kinds import Composite, Elementwise, compute_dtype
+from flambeau.ops.kinds import Composite, Elementwise, Opaque, compute_dtype
 from flambeau.ops.spec import op
 from flambeau.ops.view import reshape
 from flambeau.types.dtype import FLOATING, float32, int64, uint32, uint64
 
+numpy = LazyModule("numpy")
 GAMMA = 0x9E3779B97F4A7C15
 FIRST, SECOND = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
 
@@ -154,3 +158,68 @@ class DropoutWithKey(Composite):
 
     def derivative(grad, x, key, *, p):
         return dropout_with_key(grad, key, p)       # noqa: F821
+
+
+# ------------------------------------------------------------------------------ with rejection, on the host
+class HostDraw(Opaque):
+    """A draw in shape and dtype of the first operand; `key` is an int64 tensor of one element."""
+
+    internal = True
+    differentiable = False
+
+    def infer(self, inputs, attrs):
+        return [(inputs[0].dtype, tuple(inputs[0].shape))]
+
+
+def host_generator(key):
+    """NumPy's generator for the key of a draw."""
+    return numpy.random.Generator(numpy.random.Philox(key=int(key) & (1 << 64) - 1))
+
+
+@op
+class LogGammaDraw(HostDraw):
+    """log(x) of draws x from the gamma distribution of these concentrations and rate 1.
+
+    The logarithm, as for concentrations below 0.01 most draws are smaller than the smallest float. There x is y u^(1/c), of
+    y with concentration c + 1 and a uniform u (Marsaglia and Tsang, ACM Transactions on Mathematical Software 26, 2000).
+    """
+
+    signature = "concentration, key"
+    operands = ("concentration", "key")
+    differentiable = True
+
+    def host(concentration, key):
+        c = numpy.asarray(concentration, "float64")
+        generator = host_generator(key)
+        valid = (c > 0) & (c < numpy.inf)
+        with numpy.errstate(divide="ignore", invalid="ignore"):
+            drawn = generator.standard_gamma(numpy.where(valid, numpy.where(c < 1, c + 1, c), 1.0))
+            boost = numpy.where(c < 1, numpy.log1p(-generator.random(c.shape)) / c, 0.0)
+            return numpy.where(valid, numpy.log(drawn) + boost, numpy.nan)
+
+    def derivative(grad, out, concentration, key):
+        return grad * log_gamma_slope(concentration, out), None         # noqa: F821
+
+
+@op
+class LogGammaSlope(HostDraw):
+    """d log(x) / d concentration of a gamma draw that stays at its quantile."""
+
+    signature = "concentration, log_value"
+    operands = ("concentration", "log_value")
+
+    def host(concentration, log_value):
+        return gamma_slope.slope(concentration, log_value)
+
+
+@op
+class VonMisesDraw(HostDraw):
+    """Angles from the von Mises distribution around 0 of these concentrations."""
+
+    signature = "concentration, key"
+    operands = ("concentration", "key")
+
+    def host(concentration, key):
+        c = numpy.asarray(concentration, "float64")
+        drawn = host_generator(key).vonmises(0.0, numpy.where(c >= 0, c, 0.0))
+        return numpy.where(c >= 0, drawn, numpy.nan)

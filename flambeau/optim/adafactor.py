@@ -47,7 +47,7 @@ class Adafactor(Optimizer):
     def step(self, closure=None):
         return self._update_groups(closure, self._update)
 
-    def _update(self, group):
+    def _update(self, group, updates):
         for parameter in with_gradients(group):
             if parameter.is_complex():
                 raise RuntimeError("Adafactor does not support complex parameters")
@@ -128,7 +128,7 @@ class Muon(Optimizer):
     def step(self, closure=None):
         return self._update_groups(closure, self._update)
 
-    def _update(self, group):
+    def _update(self, group, updates):
         lr, momentum = as_number(group["lr"]), group["momentum"]
         for parameter in with_gradients(group):
             gradient, state = parameter.grad, self.state[parameter]

@@ -1,7 +1,7 @@
 """Adagrad and Adadelta: steps scaled by sums or averages of squares."""
 
 from flambeau.optim.optimizer import Optimizer, as_number, check_flags, check_option
-from flambeau.optim.updating import apply_update, step_counter, with_gradients
+from flambeau.optim.updating import step_counter, with_gradients
 from flambeau.tensor import full_like, zeros_like
 
 
@@ -42,12 +42,12 @@ class Adagrad(Optimizer):
     def step(self, closure=None):
         return self._update_groups(closure, self._update)
 
-    def _update(self, group):
+    def _update(self, group, updates):
         for parameter in with_gradients(group):
             state = self._state_of(parameter, group)
             state["step"] += 1
             size = as_number(group["lr"]) / (1 + (as_number(state["step"]) - 1) * group["lr_decay"])
-            apply_update("adagrad_update", parameter, (state["sum"],), float(group["weight_decay"]),
+            updates.add("adagrad_update", parameter, (state["sum"],), float(group["weight_decay"]),
                          float(group["eps"]),
                          -float(size), maximize=group["maximize"])
 
@@ -88,7 +88,7 @@ class Adadelta(Optimizer):
     def step(self, closure=None):
         return self._update_groups(closure, self._update)
 
-    def _update(self, group):
+    def _update(self, group, updates):
         rho = float(group["rho"])
         for parameter in with_gradients(group):
             state = self.state[parameter]
@@ -96,6 +96,6 @@ class Adadelta(Optimizer):
                 state.update(step=step_counter(), square_avg=zeros_like(parameter),
                              acc_delta=zeros_like(parameter))
             state["step"] += 1
-            apply_update("adadelta_update", parameter, (state["square_avg"], state["acc_delta"]),
+            updates.add("adadelta_update", parameter, (state["square_avg"], state["acc_delta"]),
                          float(group["weight_decay"]), rho, 1.0 - rho, float(group["eps"]),
                          -float(as_number(group["lr"])), maximize=group["maximize"])

@@ -1,9 +1,8 @@
 """Adam: steps scaled by running averages of the gradient and of its square."""
 
-from flambeau.ops.optimize import update
-from flambeau.optim.optimizer import Optimizer, as_number, check_flags, check_option, fits
-from flambeau.tensor import Tensor, tensor, zeros_like
-from flambeau.types import dtype
+from flambeau.optim.optimizer import Optimizer, as_number, check_flags, check_option
+from flambeau.optim.updating import step_counter, with_gradients
+from flambeau.tensor import Tensor, zeros_like
 
 
 class Adam(Optimizer):
@@ -41,24 +40,27 @@ class Adam(Optimizer):
     def step(self, closure=None):
         return self._update_groups(closure, self._update)
 
-    def _update(self, group):
-        params = [parameter for parameter in group["params"] if parameter.grad is not None]
-        states = [self._state_of(parameter, group["amsgrad"]) for parameter in params]
-        for state in states:
+    def _update(self, group, updates):
+        beta1, beta2 = map(float, group["betas"])
+        lr, name = as_number(group["lr"]), "amsgrad_update" if group["amsgrad"] else "adam_update"
+        decoupled, decay = group["decoupled_weight_decay"], float(group["weight_decay"])
+        decay = 1.0 - lr * decay if decoupled else decay
+        count = None
+        for parameter in with_gradients(group):
+            state = self._state_of(parameter, group["amsgrad"])
             state["step"] += 1
-        adam_step_(
-            params, [parameter.grad for parameter in params],
-            [state["exp_avg"] for state in states], [state["exp_avg_sq"] for state in states],
-            [state["max_exp_avg_sq"] for state in states] if group["amsgrad"] else None,
-            [as_number(state["step"]) for state in states],
-            lr=as_number(group["lr"]), betas=group["betas"], eps=group["eps"],
-            weight_decay=group["weight_decay"], decoupled=group["decoupled_weight_decay"],
-            maximize=group["maximize"])
+            if count != (count := as_number(state["step"])):
+                root, size = (1 - beta2 ** count) ** 0.5, -lr / (1 - beta1 ** count)
+            states = state["exp_avg"], state["exp_avg_sq"]
+            if group["amsgrad"]:
+                states += state["max_exp_avg_sq"],
+            updates.add(name, parameter, states, decay, beta1, 1.0 - beta1, beta2, 1.0 - beta2, root,
+                        float(group["eps"]), size, decoupled=decoupled, maximize=group["maximize"])
 
     def _state_of(self, parameter, amsgrad):
         state = self.state[parameter]
         if not state:
-            state["step"] = tensor(0.0, dtype=dtype.float32)
+            state["step"] = step_counter()
             state["exp_avg"] = zeros_like(parameter)
             state["exp_avg_sq"] = zeros_like(parameter)
             if amsgrad:
@@ -74,37 +76,3 @@ class AdamW(Adam):
         super().__init__(params, lr, betas, eps, weight_decay, amsgrad, foreach=foreach, maximize=maximize,
                          capturable=capturable, differentiable=differentiable, fused=fused,
                          decoupled_weight_decay=True)
-
-
-def adam_step_(params, grads, averages, squares, largest, steps, *, lr, betas, eps, weight_decay, decoupled,
-               maximize):
-    """One step of all parameters in place.
-
-    Args:
-        params, grads: the parameters and their gradients.
-        averages, squares: running averages of gradient and squared gradient.
-        largest: the largest `squares` so far (amsgrad), or None.
-        steps: number of each parameter's step, from 1, as Python numbers.
-    """
-    beta1, beta2 = betas
-    for number, (parameter, gradient) in enumerate(zip(params, grads)):
-        average, square, step = averages[number], squares[number], steps[number]
-        if largest is None and fits(parameter, gradient, average, square):
-            update("adam_update", (parameter, average, square), parameter.detach(), gradient, average, square,
-                   1 - lr * weight_decay if decoupled else float(weight_decay), float(beta1), 1.0 - beta1,
-                   float(beta2),
-                   1.0 - beta2, (1 - beta2 ** step) ** 0.5, float(eps), -lr / (1 - beta1 ** step), decoupled,
-                   maximize)
-            continue
-        if maximize:
-            gradient = -gradient
-        if weight_decay != 0 and decoupled:
-            parameter.mul_(1 - lr * weight_decay)
-        elif weight_decay != 0:
-            gradient = gradient.add(parameter, alpha=weight_decay)
-        average.mul_(beta1).add_(gradient, alpha=1 - beta1)
-        square.mul_(beta2).addcmul_(gradient, gradient, value=1 - beta2)
-        if largest is not None:
-            square = largest[number].copy_(largest[number].maximum(square))
-        root = square.sqrt().div_((1 - beta2 ** step) ** 0.5).add_(eps)
-        parameter.addcdiv_(average, root, value=-lr / (1 - beta1 ** step))

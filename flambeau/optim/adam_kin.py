@@ -1,7 +1,7 @@
 """Adam's relatives: Adamax, NAdam, RAdam."""
 
 from flambeau.optim.optimizer import Optimizer, as_number, check_flags, check_option
-from flambeau.optim.updating import apply_update, step_counter, with_gradients
+from flambeau.optim.updating import step_counter, with_gradients
 from flambeau.tensor import ones, zeros_like
 from flambeau.types import dtype
 
@@ -25,21 +25,21 @@ class _AdamKin(Optimizer):
     def step(self, closure=None):
         return self._update_groups(closure, self._update)
 
-    def _update(self, group):
+    def _update(self, group, updates):
         beta1, beta2 = (float(as_number(beta)) for beta in group["betas"])
         for parameter in with_gradients(group):
             state = self.state[parameter]
             if not state:
                 self._start(state, parameter)
             state["step"] += 1
-            self._step_one(parameter, state, group, as_number(state["step"]), beta1, beta2)
+            self._step_one(updates, parameter, state, group, as_number(state["step"]), beta1, beta2)
 
     def _start(self, state, parameter):
         state["step"] = step_counter()
         state["exp_avg"] = zeros_like(parameter)
         state[self.second] = zeros_like(parameter)
 
-    def _step_one(self, parameter, state, group, step, beta1, beta2):
+    def _step_one(self, updates, parameter, state, group, step, beta1, beta2):
         raise NotImplementedError
 
 
@@ -71,8 +71,8 @@ class Adamax(_AdamKin):
             "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "foreach": foreach,
             "maximize": maximize, "differentiable": differentiable, "capturable": capturable})
 
-    def _step_one(self, parameter, state, group, step, beta1, beta2):
-        apply_update("adamax_update", parameter, (state["exp_avg"], state["exp_inf"]), _decay(group), beta1,
+    def _step_one(self, updates, parameter, state, group, step, beta1, beta2):
+        updates.add("adamax_update", parameter, (state["exp_avg"], state["exp_inf"]), _decay(group), beta1,
                      1.0 - beta1,
                      beta2, float(group["eps"]), -as_number(group["lr"]) / (1 - beta1 ** step),
                      maximize=group["maximize"])
@@ -108,12 +108,12 @@ class NAdam(_AdamKin):
         state["exp_avg"] = zeros_like(parameter)
         state["exp_avg_sq"] = zeros_like(parameter)
 
-    def _step_one(self, parameter, state, group, step, beta1, beta2):
+    def _step_one(self, updates, parameter, state, group, step, beta1, beta2):
         lr = as_number(group["lr"])
         now, following = (beta1 * (1 - 0.5 * 0.96 ** (t * group["momentum_decay"])) for t in (step, step + 1))
         state["mu_product"] *= now
         product = as_number(state["mu_product"])
-        apply_update("nadam_update", parameter, (state["exp_avg"], state["exp_avg_sq"]), _decay(group), beta1,
+        updates.add("nadam_update", parameter, (state["exp_avg"], state["exp_avg_sq"]), _decay(group), beta1,
                      1.0 - beta1,
                      beta2, 1.0 - beta2, (1 - beta2 ** step) ** 0.5, float(group["eps"]),
                      -lr * (1 - now) / (1 - product),
@@ -143,7 +143,7 @@ class RAdam(_AdamKin):
             "foreach": foreach, "capturable": capturable, "decoupled_weight_decay": decoupled_weight_decay,
             "differentiable": differentiable})
 
-    def _step_one(self, parameter, state, group, step, beta1, beta2):
+    def _step_one(self, updates, parameter, state, group, step, beta1, beta2):
         size = -as_number(group["lr"]) / (1 - beta1 ** step)
         longest = 2 / (1 - beta2) - 1
         length = longest - 2 * step * beta2 ** step / (1 - beta2 ** step)
@@ -151,7 +151,7 @@ class RAdam(_AdamKin):
         if rectified:
             size *= ((1 - beta2 ** step) * (length - 4) * (length - 2) * longest
                      / ((longest - 4) * (longest - 2) * length)) ** 0.5
-        apply_update("radam_update", parameter, (state["exp_avg"], state["exp_avg_sq"]), _decay(group), beta1,
+        updates.add("radam_update", parameter, (state["exp_avg"], state["exp_avg_sq"]), _decay(group), beta1,
                      1.0 - beta1,
                      beta2, 1.0 - beta2, float(group["eps"]), size, rectified=rectified,
                      decoupled=group["decoupled_weight_decay"], maximize=group["maximize"])

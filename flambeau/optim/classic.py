@@ -1,7 +1,7 @@
 """ASGD and Rprop."""
 
 from flambeau.optim.optimizer import Optimizer, as_number, check_flags, check_option
-from flambeau.optim.updating import apply_update, step_counter, with_gradients
+from flambeau.optim.updating import step_counter, with_gradients
 from flambeau.tensor import full_like, tensor, zeros_like
 from flambeau.types import dtype
 
@@ -33,7 +33,7 @@ class ASGD(Optimizer):
     def step(self, closure=None):
         return self._update_groups(closure, self._update)
 
-    def _update(self, group):
+    def _update(self, group, updates):
         lr, lambd = as_number(group["lr"]), group["lambd"]
         for parameter in with_gradients(group):
             state = self.state[parameter]
@@ -42,7 +42,7 @@ class ASGD(Optimizer):
                              mu=tensor(1.0, dtype=dtype.float32), ax=zeros_like(parameter))
             state["step"] += 1
             step, eta, share = (as_number(state[name]) for name in ("step", "eta", "mu"))
-            apply_update("asgd_update", parameter, (state["ax"],), float(group["weight_decay"]),
+            updates.add("asgd_update", parameter, (state["ax"],), float(group["weight_decay"]),
                          1.0 - lambd * eta, -eta,
                          share, 1.0 - share, maximize=group["maximize"])
             state["eta"].fill_(lr / (1 + lambd * lr * step) ** group["alpha"])
@@ -77,7 +77,7 @@ class Rprop(Optimizer):
     def step(self, closure=None):
         return self._update_groups(closure, self._update)
 
-    def _update(self, group):
+    def _update(self, group, updates):
         numbers = [float(number) for number in (*group["etas"], *group["step_sizes"])]
         for parameter in with_gradients(group):
             state = self.state[parameter]
@@ -87,5 +87,5 @@ class Rprop(Optimizer):
                              step_size=full_like(parameter,
                                                  complex(lr, lr) if parameter.is_complex() else lr))
             state["step"] += 1
-            apply_update("rprop_update", parameter, (state["prev"], state["step_size"]), *numbers,
+            updates.add("rprop_update", parameter, (state["prev"], state["step_size"]), *numbers,
                          maximize=group["maximize"])

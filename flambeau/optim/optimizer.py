@@ -10,6 +10,7 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Iterable
 from copy import deepcopy
 
+from flambeau.optim.updating import Updates
 from flambeau.tensor import Tensor, enable_grad, no_grad
 from flambeau.tensor.hooks import add_hook
 
@@ -77,14 +78,16 @@ class Optimizer:
         raise NotImplementedError
 
     def _update_groups(self, closure, update):
-        """The body of most steps: run `closure` with gradients on, then `update(group)` of every group."""
-        loss = None
+        """The body of most steps: run `closure` with gradients on, let `update(group, updates)` of every group add to
+        the Updates of the step, run them."""
+        loss, updates = None, Updates()
         if closure is not None:
             with enable_grad():
                 loss = closure()
         with no_grad():
             for group in self.param_groups:
-                update(group)
+                update(group, updates)
+            updates.run()
         return loss
 
     def zero_grad(self, set_to_none=True):
@@ -93,9 +96,10 @@ class Optimizer:
             for parameter in group["params"]:
                 if set_to_none:
                     parameter.grad = None
-                elif parameter.grad is not None:
-                    parameter.grad = parameter.grad.detach()
-                    parameter.grad.zero_()
+                elif (gradient := parameter.grad) is not None:
+                    if gradient.requires_grad:
+                        gradient = parameter.grad = gradient.detach()
+                    gradient.zero_()
 
     # ------------------------------------------------------------------ groups
 
@@ -321,10 +325,3 @@ def check_flags(lr, foreach, fused, differentiable):
         raise RuntimeError("`fused` and `foreach` cannot be `True` together.")
     if differentiable:
         raise NotImplementedError("differentiable=True is not available yet")
-
-
-def fits(parameter, *others):
-    """True if the fused update takes these: one shape, one floating dtype, row-major."""
-    return parameter.is_contiguous() and parameter.dtype.kind == "f" and all(
-        other.is_contiguous() and other.dtype is parameter.dtype and other.shape == parameter.shape
-        for other in others)

@@ -1,7 +1,7 @@
 """RMSprop: steps divided by the running root mean square of the gradient."""
 
 from flambeau.optim.optimizer import Optimizer, as_number, check_flags, check_option
-from flambeau.optim.updating import apply_update, step_counter, with_gradients
+from flambeau.optim.updating import step_counter, with_gradients
 from flambeau.tensor import zeros_like
 
 
@@ -34,12 +34,12 @@ class RMSprop(Optimizer):
     def step(self, closure=None):
         return self._update_groups(closure, self._update)
 
-    def _update(self, group):
+    def _update(self, group, updates):
         alpha = float(group["alpha"])
         for parameter in with_gradients(group):
             state = self._state_of(parameter, group)
             state["step"] += 1
-            apply_update("rmsprop_update", parameter,
+            updates.add("rmsprop_update", parameter,
                          (state["square_avg"], state.get("grad_avg"), state.get("momentum_buffer")),
                          float(group["weight_decay"]), alpha, 1.0 - alpha, float(group["eps"]),
                          float(group["momentum"]),

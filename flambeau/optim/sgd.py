@@ -1,7 +1,8 @@
 """Stochastic gradient descent with momentum."""
 
-from flambeau.ops.optimize import update
-from flambeau.optim.optimizer import Optimizer, as_number, check_flags, check_option, fits
+from flambeau.optim.optimizer import Optimizer, as_number, check_flags, check_option
+from flambeau.optim.updating import with_gradients
+from flambeau.tensor import zeros_like
 
 
 class SGD(Optimizer):
@@ -34,42 +35,16 @@ class SGD(Optimizer):
     def step(self, closure=None):
         return self._update_groups(closure, self._update)
 
-    def _update(self, group):
-        params = [parameter for parameter in group["params"] if parameter.grad is not None]
-        grads = [parameter.grad for parameter in params]
-        buffers = [None] * len(params)
-        if group["momentum"] != 0:
-            buffers = [self.state[parameter].get("momentum_buffer") for parameter in params]
-        sgd_step_(params, grads, buffers, lr=as_number(group["lr"]), momentum=group["momentum"],
-                  dampening=group["dampening"], weight_decay=as_number(group["weight_decay"]),
-                  nesterov=group["nesterov"], maximize=group["maximize"])
-        if group["momentum"] != 0:
-            for parameter, buffer in zip(params, buffers):
-                self.state[parameter]["momentum_buffer"] = buffer
-
-
-def sgd_step_(params, grads, buffers, *, lr, momentum, dampening, weight_decay, nesterov, maximize):
-    """One step of all parameters in place; a momentum buffer that is None is made and put into the list."""
-    for number, (parameter, gradient) in enumerate(zip(params, grads)):
-        buffer = buffers[number] if momentum != 0 else None
-        if momentum == 0 and fits(parameter, gradient):
-            update("sgd_update", (parameter,), parameter.detach(), gradient, float(weight_decay), -float(lr),
-                   maximize)
-            continue
-        if buffer is not None and fits(parameter, gradient, buffer):
-            update("momentum_update", (parameter, buffer), parameter.detach(), gradient, buffer,
-                   float(weight_decay),
-                   float(momentum), 1.0 - dampening, -float(lr), nesterov, maximize)
-            continue
-        if maximize:
-            gradient = -gradient
-        if weight_decay != 0:
-            gradient = gradient.add(parameter, alpha=weight_decay)
-        if momentum != 0:
-            buffer = buffers[number]
-            if buffer is None:
-                buffer = buffers[number] = gradient.detach().clone()
-            else:
-                buffer.mul_(momentum).add_(gradient, alpha=1 - dampening)
-            gradient = gradient.add(buffer, alpha=momentum) if nesterov else buffer
-        parameter.add_(gradient, alpha=-lr)
+    def _update(self, group, updates):
+        lr, momentum = as_number(group["lr"]), group["momentum"]
+        decay = float(as_number(group["weight_decay"]))
+        for parameter in with_gradients(group):
+            if momentum == 0:
+                updates.add("sgd_update", parameter, (), decay, -float(lr), maximize=group["maximize"])
+                continue
+            state = self.state[parameter]
+            fresh = 1.0 - group["dampening"]
+            if state.get("momentum_buffer") is None:        # the first direction is the gradient itself
+                state["momentum_buffer"], fresh = zeros_like(parameter), 1.0
+            updates.add("momentum_update", parameter, (state["momentum_buffer"],), decay, float(momentum), fresh,
+                        -float(lr), nesterov=group["nesterov"], maximize=group["maximize"])

@@ -1,9 +1,9 @@
-"""One parameter's step: a fused kernel where it can be, else the same formula op by op."""
+"""The updates of one step: collected from all groups, then run by one fused kernel over all parameters."""
 
 from flambeau import ops
-from flambeau.ops.optimize import update
+from flambeau.ops.optimize import update_many
 from flambeau.ops.spec import REGISTRY
-from flambeau.optim.optimizer import fits
+from flambeau.runtime import _core
 from flambeau.tensor import tensor
 from flambeau.types import dtype
 
@@ -18,17 +18,41 @@ def step_counter():
     return tensor(0.0, dtype=dtype.float32)
 
 
-def apply_update(name, parameter, states, *numbers, **options):
-    """Step `parameter` and its `states` (tensors; None is left out) in place with the update op called `name`."""
+class Updates:
+    """What a step will do to its parameters; nothing is written before `run`."""
+
+    def __init__(self):
+        self.rows = {}          # (op, dtype, has axes, states, options) -> rows that one kernel takes
+        self.single = []
+
+    def add(self, name, parameter, states, *numbers, **options):
+        """Plan the update op `name` of `parameter` and its `states` (tensors; None is left out)."""
+        gradient = parameter.grad
+        kept = tuple(state for state in states if state is not None)
+        if parameter.dtype.kind == "f" and _core.alike(parameter, (gradient, *kept)):
+            key = name, parameter.dtype, parameter.ndim > 0, len(kept), tuple(options.items())
+            row = (parameter, gradient, *states, *numbers), (parameter, *kept)
+            self.rows.setdefault(key, []).append(row)
+        else:
+            self.single.append((name, parameter, states, numbers, options))
+
+    def run(self):
+        """Carry out everything that was added."""
+        for (name, *_, options), rows in self.rows.items():
+            update_many(name, rows, dict(options))
+        for name, parameter, states, numbers, options in self.single:
+            _update_by_ops(name, parameter, states, numbers, options)
+
+
+def _update_by_ops(name, parameter, states, numbers, options):
+    """The same formula op by op: for complex, strided or mixed operands."""
     gradient = parameter.grad
-    kept = [state for state in states if state is not None]
-    if fits(parameter, gradient, *kept):
-        return update(name, (parameter, *kept), parameter.detach(), gradient, *states, *numbers, **options)
     if parameter.is_complex():
         real = ops.view_as_real
         parameter, gradient = real(parameter.detach()), real(gradient)
         states = [None if state is None else real(state) for state in states]
-        kept = [state for state in states if state is not None]
+    kept = [state for state in states if state is not None]
     values = REGISTRY[name].bind_arguments((parameter.detach(), gradient, *states, *numbers), options)
-    for target, value in zip((parameter, *kept), REGISTRY[name].compute(**values)):
+    results = REGISTRY[name].compute(**values)
+    for target, value in zip((parameter, *kept), results if isinstance(results, tuple) else (results,)):
         target.copy_(value)

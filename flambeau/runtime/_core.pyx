@@ -57,6 +57,7 @@ include "record.pxi"
 include "layout.pxi"
 include "dispatch.pxi"
 include "pointwise.pxi"
+include "many.pxi"
 DEF MAX_PLACES = 64
 DEF MAX_REGISTERS = 512
 

@@ -1,6 +1,7 @@
 # The eager fast path: from a call to a kernel without Python, for ops whose operands are exactly tensors and numbers.
 
-DEF MAX_OPERANDS = 16
+DEF MAX_OPERANDS = 24           # inputs and outputs of an elementwise kernel: two bits each in a variant's class
+MOST_OPERANDS = MAX_OPERANDS
 DEF CODES = 35               # dtype code; 16 + (float, int, bool) for Python numbers; 20 + dtype code for 0-d tensors
 DEF FLOAT_SCALAR = 16
 DEF INT_SCALAR = 17

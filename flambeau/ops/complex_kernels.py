@@ -1,0 +1,283 @@
+"""Elementwise ops on complex tensors: one kernel over the parts, recorded with a derivative in complex ops.
+
+A formula on `Pair`s (complex_pair.py) is traced with real operands and compiled as one elementwise kernel that reads and writes
+the parts in place, stride 2. For a function that is real on the real axis, f(conj z) = conj f(z), the
+derivative of the real op holds on complex operands too: the gradient is conj(derivative(conj(grad), z)), the
+conjugate Wirtinger derivative. Others state theirs.
+"""
+
+from dataclasses import dataclass
+
+from flambeau.base.errors import fail
+from flambeau.ir.graph import Literal, Value
+from flambeau.ops import plans, trace
+from flambeau.ops.complex_pair import Pair
+from flambeau.ops.kinds import promoted_dtype
+from flambeau.ops.plans import Operand, Signature
+from flambeau.ops.strided import Recorded, complex_parts
+from flambeau.runtime import _core
+from flambeau.runtime._core import Tensor
+from flambeau.types.dim import symbol
+from flambeau.types.dtype import (bool_, category, complex64, complex128, float16, float32, float64, get_default_dtype,
+                                  scalar_dtype)
+from flambeau.types.shape import broadcast_shapes
+
+PART = {complex64: float32, complex128: float64}
+WHOLE = {float32: complex64, float64: complex128, float16: complex64}
+
+
+@dataclass(frozen=True)
+class Formula:
+    """How an elementwise op acts on Pairs. `result`: 'complex', 'real' or 'bool'. `derivative`: None takes the
+    real op's; False: there is none; else a function(grad, out, inputs, attrs) -> a gradient an operand.
+    """
+
+    compute: object
+    result: str = "complex"
+    derivative: object = None
+    saves_output: bool = True
+
+
+_PLANS = {}         # what a kernel depends on -> PointwisePlan
+
+
+def part_dtype(operands):
+    """The dtype of the parts in which operands are computed together."""
+    stand_ins = [Value("v", o.dtype, tuple(o.shape)) if isinstance(o, Tensor) else Literal(o, scalar_dtype(o))
+                 for o in operands]
+    promoted = promoted_dtype(stand_ins)
+    if category(promoted) < 2:
+        promoted = get_default_dtype()
+    return PART.get(promoted, float64 if promoted is float64 else float32)
+
+
+def _kind(operand):
+    """What a kernel has to know of an operand."""
+    if isinstance(operand, Tensor):
+        return operand.dtype
+    return "complex" if isinstance(operand, complex) else "real"
+
+
+def _feed(operand):
+    """The real tensors and numbers that stand for an operand."""
+    if isinstance(operand, Tensor):
+        return complex_parts(operand) if operand.dtype.kind == "c" else [operand]
+    return [operand.real, operand.imag] if isinstance(operand, complex) else [float(operand)]
+
+
+def _plan(name, formula, kinds, part, unpromoted, attrs):
+    key = name, kinds, part, tuple(attrs.items())
+    plan = _PLANS.get(key)
+    if plan is None:
+        plan = _PLANS[key] = _make_plan(name, formula, kinds, part, unpromoted, attrs)
+    return plan
+
+
+def _make_plan(name, formula, kinds, part, unpromoted, attrs):
+    from flambeau.ops.elementwise import cast
+    tracer = trace.Tracer("complex_" + name)
+    shape, described = (symbol("n"),), []
+
+    def read(dtype, number=False, as_part=True):
+        described.append(Operand(dtype, () if number else shape, None, number))
+        x = tracer.input(dtype, () if number else shape, f"x{len(described) - 1}")
+        return x if dtype is part or not as_part else cast(x, part)
+
+    with tracer:
+        pairs = []
+        for i, kind in enumerate(kinds):
+            if isinstance(kind, str):
+                pairs.append(Pair(*[read(part, True) for _ in range(2 if kind == "complex" else 1)]))
+            elif kind.kind == "c":
+                pairs.append(Pair(*[read(PART[kind]) for _ in range(2)]))
+            else:
+                pairs.append(Pair(read(kind, as_part=i >= unpromoted)))
+        result = formula.compute(*pairs, **attrs)
+        outputs = (result.re, result.y) if formula.result == "complex" else (result,)
+    graph = tracer.finish(outputs)
+    results = tuple((o.dtype, shape) for o in outputs)
+    return plans.compiler().pointwise(Signature(graph.name, tuple(described), {}, results), graph)
+
+
+def run(name, formula, operands, attrs, unpromoted=0):
+    """The values of an elementwise op on complex operands; nothing is recorded."""
+    part = part_dtype(operands[unpromoted:])
+    shape = broadcast_shapes(*[tuple(o.shape) for o in operands if isinstance(o, Tensor)], op=name)
+    dtype = {"complex": WHOLE[part], "real": part, "bool": bool_}[formula.result]
+    if any(isinstance(o, Tensor) and o.is_shape_only for o in operands):
+        return _core.shape_only(tuple(shape), dtype)
+    plan = _plan(name, formula, tuple(map(_kind, operands)), part, unpromoted, attrs)
+    out = _core.empty_strided(tuple(shape), None, dtype)
+    places = complex_parts(out) if formula.result == "complex" else [out]
+    _core.run_into_all(plan, [v for o in operands for v in _feed(o)], places)
+    out._reset_version()
+    return out
+
+
+# ------------------------------------------------------------------------------ on the tape
+class Complex(Recorded):
+    """On the tape: a call of an elementwise op on complex operands."""
+
+    wants_node = True
+
+    def __init__(self, operation, formula):
+        self.name, self.operation, self.formula = operation.name, operation, formula
+        self.rules, self.graphs = {}, {}
+        super().__init__()
+
+    def record(self, operands, out, attrs):
+        """Put the call on the tape if a gradient can be asked for."""
+        if self.formula.derivative is False or self.formula.result == "bool" or not _core.grad_mode():
+            return
+        needed = tuple(isinstance(o, Tensor) and o.requires_grad for o in operands)
+        if not any(needed):
+            return
+        key = needed, tuple(attrs.items())
+        if key not in self.rules:
+            self.rules[key] = self.make_rule(operands, needed, attrs)
+        rule = self.rules[key]
+        _core.record(self.native, rule, tuple(operands), (out,), attrs, rule.save_output)
+
+    def make_rule(self, operands, needed, attrs):
+        count = len(operands)
+        if self.formula.derivative is not None:
+            save = (1 << count) - 1
+            return _core.BackwardRule(save, 0, self.formula.saves_output, [], [], None)
+        graph, roles, targets = self.graph_of(count, needed, attrs)
+        save = 0
+        for role in roles:
+            if 100 <= role < 200:
+                save |= 1 << (role - 100)
+        shape = ((1 << count) - 1) & ~save
+        return _core.BackwardRule(save, shape, any(r >= 200 for r in roles), [], [], None)
+
+    def graph_of(self, count, needed, attrs):
+        """The real op's derivative for these inputs as a graph, what it is fed with, what it gives."""
+        key = needed, tuple(attrs.items())
+        if key not in self.graphs:
+            shape = (symbol("n"),)
+            kept = self.operation.unpromoted
+            described = tuple(Operand(bool_ if i < kept else float64, shape) for i in range(count))
+            signature = Signature(self.name, described, dict(attrs), ((float64, shape),), (), self.operation)
+            mask = sum(1 << i for i, wanted in enumerate(needed) if wanted)
+            graph, roles, targets, _ = plans.trace_derivative(signature, mask)
+            self.graphs[key] = graph, roles, targets
+        return self.graphs[key]
+
+    def derivative_at(self, node, grad, **attrs):
+        """The gradients of a recorded call's operands, in complex ops."""
+        inputs, needed = node.inputs(), node.needs()
+        out = node.outputs() if node.rule_.save_output else None
+        if self.formula.derivative is not None:
+            got = self.formula.derivative(grad, out, inputs, attrs)
+        else:
+            got = self.from_graph(grad, out, inputs, needed, attrs)
+        return [fitted(g, like) if wanted and g is not None else None
+                for g, like, wanted in zip(got, inputs, needed)]
+
+    def from_graph(self, grad, out, inputs, needed, attrs):
+        graph, roles, targets = self.graph_of(len(inputs), needed, attrs)
+        reads = any(r >= 100 for r in roles)
+        grad = conjugate(grad) if reads else grad
+        feed = [grad if r < 100 else inputs[r - 100] if r < 200 else out for r in roles]
+        feed = [f if isinstance(f, Tensor) else _as_tensor(f) for f in feed]
+        got = [None] * len(inputs)
+        for target, result in zip(targets, _replay(graph, feed)):
+            got[target] = conjugate(result) if reads else result
+        return got
+
+
+def _as_tensor(number):
+    from flambeau.ops.write import write
+    like = get_default_dtype() if not isinstance(number, complex) else WHOLE[get_default_dtype()]
+    return write(_core.empty_strided((), None, like), number)
+
+
+def _replay(graph, tensors):
+    """Run a traced derivative on complex tensors: through `bind`, so that each op finds its complex form."""
+    from flambeau.ops.spec import REGISTRY
+    env = {v.name: t for v, t in zip(graph.inputs, tensors)}
+    for node in graph.nodes:
+        operands = [env[i.name] if isinstance(i, Value) else i.value for i in node.inputs]
+        operation = REGISTRY[node.op]
+        if operation.name == "cast":
+            env[node.outputs[0].name] = operands[0]
+            continue
+        values = plans.assemble(operation, operands, dict(node.attrs))
+        env[node.outputs[0].name] = operation.function(*values.values()) if not _keyword_only(operation) else \
+            operation.function(**values)
+    return [env[o.name] if isinstance(o, Value) else _as_tensor(o.value) for o in graph.outputs]
+
+
+def _keyword_only(operation):
+    return len(operation.positional) != len(operation.parameters)
+
+
+def conjugate(x):
+    """The complex conjugate in new memory; a real tensor itself."""
+    if not isinstance(x, Tensor) or x.dtype.kind != "c":
+        return x
+    return apply_formula(CONJ, [x], {})
+
+
+def fitted(grad, like):
+    """A gradient in the dtype and shape of its operand; of a real operand the real part."""
+    from flambeau.ops.elementwise import cast
+    if like.dtype.kind != "c" and grad.dtype.kind == "c":
+        grad = apply_formula(REAL_PART, [grad], {})
+    if grad.dtype is not like.dtype:
+        grad = cast(grad, like.dtype)
+    return grad if tuple(grad.shape) == tuple(like.shape) else plans.sum_to(grad, like)
+
+
+def apply_formula(form, operands, attrs):
+    """Run and record."""
+    operation = form.operation
+    out = run(form.name, form.formula, [o.detach() if isinstance(o, Tensor) and o.requires_grad else o
+                                        for o in operands], attrs, getattr(operation, "unpromoted", 0))
+    form.record(operands, out, attrs)
+    return out
+
+
+class Named:
+    """What stands for an op that exists on complex numbers only."""
+
+    unpromoted = 0
+
+    def __init__(self, name):
+        self.name = name
+
+
+def _join_derivative(grad, out, inputs, attrs):
+    return [apply_formula(REAL_PART, [grad], {}), apply_formula(IMAGINARY_PART, [grad], {})]
+
+
+def _real_gradient(grad, out, inputs, attrs):
+    return [apply_formula(JOIN, [grad, 0.0], {})]
+
+
+def _imaginary_gradient(grad, out, inputs, attrs):
+    return [apply_formula(JOIN, [0.0, grad], {})]
+
+
+CONJ = Complex(Named("conj"), Formula(lambda z: z.conj(), "complex", lambda g, out, inputs, attrs: [conjugate(g)],
+                                      False))
+JOIN = Complex(Named("complex"), Formula(lambda a, b: Pair(a.re, b.re), "complex", _join_derivative, False))
+REAL_PART = Complex(Named("real"), Formula(lambda z: z.re * 1.0, "real", _real_gradient, False))
+IMAGINARY_PART = Complex(Named("imag"), Formula(lambda z: z.y * 1.0, "real", _imaginary_gradient, False))
+
+
+def join(re, im):
+    """re + i im of two real tensors or numbers, at least one of them a tensor."""
+    return apply_formula(JOIN, [re, im], {})
+
+
+def parts(x):
+    """(real part, imaginary part) in new memory, on the tape."""
+    return apply_formula(REAL_PART, [x], {}), apply_formula(IMAGINARY_PART, [x], {})
+
+
+def refuse(name, dtypes):
+    """An op without a meaning on complex numbers."""
+    fail(name, f'"{name}" not implemented for complex numbers', dtypes,
+         hint="take the real part, the magnitude or the angle first")

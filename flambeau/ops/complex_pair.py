@@ -1,0 +1,283 @@
+"""Complex arithmetic on pairs of reals: what one complex element becomes, written in real ops.
+
+A `Pair` is a complex number whose parts are tensors (traced ones, so that a formula becomes one kernel); the
+imaginary part None says that the number is real. The functions follow C's conventions for branch cuts and signed zeros, as NumPy does.
+After W. Kahan, Branch cuts for complex elementary functions (1987).
+"""
+
+import math
+from dataclasses import dataclass
+
+from flambeau.ops.compare import copysign, isinf, isnan, logical_and, logical_not, logical_or
+from flambeau.ops.elementwise import abs as magnitude, maximum, minimum, where
+from flambeau.ops.mathematics import (asinh, atan2, cos, cosh, exp, expm1, hypot, log, log1p, sin, sinh, sqrt,
+                                      tan)
+
+
+@dataclass(frozen=True)
+class Pair:
+    """re + i im; `im` None: a real number."""
+
+    re: object
+    im: object = None
+
+    @property
+    def y(self):
+        """The imaginary part, zeros for a real number."""
+        return self.re * 0.0 if self.im is None else self.im
+
+    def __add__(self, other):
+        if self.im is None or other.im is None:
+            return Pair(self.re + other.re, other.im if self.im is None else self.im)
+        return Pair(self.re + other.re, self.im + other.im)
+
+    def __sub__(self, other):
+        if other.im is None:
+            return Pair(self.re - other.re, self.im)
+        return Pair(self.re - other.re, -other.im if self.im is None else self.im - other.im)
+
+    def __neg__(self):
+        return Pair(-self.re, None if self.im is None else -self.im)
+
+    def __mul__(self, other):
+        if self.im is None:
+            return Pair(self.re * other.re, None if other.im is None else self.re * other.im)
+        if other.im is None:
+            return Pair(self.re * other.re, self.im * other.re)
+        return Pair(self.re * other.re - self.im * other.im, self.re * other.im + self.im * other.re)
+
+    def __truediv__(self, other):
+        if other.im is None:
+            return Pair(self.re / other.re, None if self.im is None else self.im / other.re)
+        return divide(self, other)
+
+    def scaled(self, number):
+        """Times a real number."""
+        return Pair(self.re * number, None if self.im is None else self.im * number)
+
+    def conj(self):
+        return Pair(self.re, None if self.im is None else -self.im)
+
+    def times_i(self):
+        return Pair(-self.y, self.re)
+
+    def over_i(self):
+        return Pair(self.y, -self.re)
+
+
+def choose(condition, a, b):
+    """a where the condition holds, else b."""
+    return Pair(where(condition, a.re, b.re), where(condition, a.y, b.y))
+
+
+def divide(a, b):
+    """a / b without overflow on the way: both divided by the larger part of b."""
+    size = maximum(magnitude(b.re), magnitude(b.im))
+    size = where(logical_or(size == 0, isinf(size)), 1.0, size)
+    c, d = b.re / size, b.im / size
+    square = c * c + d * d
+    x = a.re / size
+    if a.im is None:
+        return Pair(x * c / square, -x * d / square)
+    y = a.im / size
+    over_zero = logical_and(b.re == 0, b.im == 0)
+    re, im = (x * c + y * d) / square, (y * c - x * d) / square
+    return Pair(where(over_zero, a.re / b.re, re), where(over_zero, a.im / b.re, im))
+
+
+def reciprocal_of(z):
+    size = maximum(magnitude(z.re), magnitude(z.y))
+    size = where(logical_or(size == 0, isinf(size)), 1.0, size)
+    c, d = z.re / size, z.y / size
+    square = (c * c + d * d) * size
+    return Pair(c / square, -d / square)
+
+
+def size_of(z):
+    """The magnitude, real."""
+    return magnitude(z.re) if z.im is None else hypot(z.re, z.im)
+
+
+def angle_of(z):
+    """The angle in (-pi, pi], real."""
+    return atan2(z.y, z.re)
+
+
+def direction_of(z):
+    """z / |z|; 0 at 0."""
+    size = size_of(z)
+    zero = size == 0
+    safe = where(zero, 1.0, size)
+    return Pair(where(zero, 0.0, z.re / safe), where(zero, 0.0, z.y / safe))
+
+
+# ------------------------------------------------------------------------------ powers and logarithms
+def exponential(z):
+    size = exp(z.re)
+    return Pair(size * cos(z.y), where(z.y == 0, z.y, size * sin(z.y)))
+
+
+def exponential_minus_one(z):
+    half = sin(z.y * 0.5)
+    return Pair(expm1(z.re) * cos(z.y) - half * half * 2.0, exp(z.re) * sin(z.y))
+
+
+def logarithm(z):
+    large = maximum(magnitude(z.re), magnitude(z.y))
+    small = minimum(magnitude(z.re), magnitude(z.y))
+    size = hypot(z.re, z.y)
+    near = logical_and(size > 0.71, size < 1.73)        # log(size) would lose its digits near 1
+    return Pair(where(near, log1p((large - 1.0) * (large + 1.0) + small * small) * 0.5, log(size)), angle_of(z))
+
+
+def logarithm_of_one_plus(z):
+    near = size_of(z) < 0.5
+    square = z.re * (z.re + 2.0) + z.y * z.y
+    return Pair(where(near, log1p(square) * 0.5, log(hypot(z.re + 1.0, z.y))), atan2(z.y, z.re + 1.0))
+
+
+def logarithm_to(base):
+    return lambda z: logarithm(z).scaled(1.0 / math.log(base))
+
+
+def root(z):
+    """The square root in the right half plane; on the negative axis the sign of the imaginary part decides."""
+    size = hypot(z.re, z.y)
+    s = sqrt(magnitude(z.re) * 0.5 + size * 0.5)
+    t = where(s == 0, 0.0, magnitude(z.y) / (s * 2.0))
+    t = where(isinf(z.y), magnitude(z.y), where(isinf(z.re), 0.0, t))
+    right = z.re >= 0
+    re, im = where(right, s, t), copysign(where(right, t, s), z.y)
+    return Pair(where(isinf(z.y), s, re), im)
+
+
+def power(z, w):
+    """z to the power w: exp(w log z); 0 to a power of positive real part is 0, anything to the power 0 is 1."""
+    zero = logical_and(z.re == 0, z.y == 0)
+    result = exponential(w * logarithm(z))
+    result = choose(logical_and(zero, w.re > 0), Pair(z.re * 0.0, z.re * 0.0), result)
+    none = logical_and(w.re == 0, w.y == 0)
+    return Pair(where(none, 1.0, result.re), where(none, 0.0, result.y))
+
+
+def logistic(z):
+    """1 / (1 + exp(-z)), by the exponential that does not overflow."""
+    right = z.re >= 0
+    shrunk = exponential(choose(right, -z, z))
+    whole = Pair(shrunk.re + 1.0, shrunk.im)
+    return choose(right, reciprocal_of(whole), divide(shrunk, whole))
+
+
+def log_of_sum(a, b):
+    """log(exp(a) + exp(b))."""
+    top = maximum(a.re, b.re)
+    top = where(isinf(top), 0.0, top)
+    shift = Pair(top)
+    return logarithm(exponential(a - shift) + exponential(b - shift)) + shift
+
+
+# ------------------------------------------------------------------------------ circular and hyperbolic
+def sine(z):
+    return Pair(sin(z.re) * cosh(z.y), cos(z.re) * sinh(z.y))
+
+
+def cosine(z):
+    return Pair(cos(z.re) * cosh(z.y), -sin(z.re) * sinh(z.y))
+
+
+def hyperbolic_sine(z):
+    return Pair(sinh(z.re) * cos(z.y), cosh(z.re) * sin(z.y))
+
+
+def hyperbolic_cosine(z):
+    return Pair(cosh(z.re) * cos(z.y), sinh(z.re) * sin(z.y))
+
+
+def hyperbolic_tangent(z):
+    t, s = tan(z.y), sinh(z.re)
+    beta, rho = t * t + 1.0, sqrt(s * s + 1.0)
+    below = beta * (s * s) + 1.0
+    far = magnitude(z.re) > 20.0
+    im = where(far, sin(z.y) * cos(z.y) * exp(magnitude(z.re) * -2.0) * 4.0, t / below)
+    return Pair(where(far, copysign(magnitude(z.re) * 0.0 + 1.0, z.re), beta * rho * s / below), im)
+
+
+def tangent(z):
+    return hyperbolic_tangent(z.times_i()).over_i()
+
+
+def _sides(z):
+    """sqrt(1 - z) and sqrt(1 + z), the signs of zeros kept."""
+    return root(Pair(1.0 - z.re, -z.y)), root(Pair(z.re + 1.0, z.y))
+
+
+def arc_sine(z):
+    left, right = _sides(z)
+    product = left * right
+    return Pair(atan2(z.re, product.re), asinh(left.re * right.im - left.im * right.re))
+
+
+def arc_cosine(z):
+    left, right = _sides(z)
+    return Pair(atan2(left.re, right.re) * 2.0, asinh(right.re * left.im - right.im * left.re))
+
+
+def area_hyperbolic_cosine(z):
+    low, high = root(Pair(z.re - 1.0, z.y)), root(Pair(z.re + 1.0, z.y))
+    return Pair(asinh(low.re * high.re + low.im * high.im), atan2(low.im, high.re) * 2.0)
+
+
+def area_hyperbolic_sine(z):
+    return arc_sine(z.times_i()).over_i()
+
+
+def area_hyperbolic_tangent(z):
+    x = magnitude(z.re)
+    gap = 1.0 - x
+    re = log1p(x * 4.0 / (gap * gap + z.y * z.y)) * 0.25
+    im = atan2(z.y * 2.0, gap * (x + 1.0) - z.y * z.y) * 0.5
+    return Pair(copysign(re, z.re), im)
+
+
+def arc_tangent(z):
+    return area_hyperbolic_tangent(z.times_i()).over_i()
+
+
+def sine_over(z):
+    """sin(pi z) / (pi z), 1 at 0."""
+    turned = z.scaled(math.pi)
+    zero = logical_and(z.re == 0, z.y == 0)
+    ratio = divide(sine(turned), turned)
+    return Pair(where(zero, 1.0, ratio.re), where(zero, 0.0, ratio.im))
+
+
+# ------------------------------------------------------------------------------ questions, real results
+def equal(a, b):
+    return logical_and(a.re == b.re, a.y == b.y)
+
+
+def unequal(a, b):
+    return logical_or(a.re != b.re, a.y != b.y)
+
+
+def nonzero(z):
+    return logical_or(z.re != 0, z.y != 0)
+
+
+def zero(z):
+    return logical_not(nonzero(z))
+
+
+def not_a_number(z):
+    return logical_or(isnan(z.re), isnan(z.y))
+
+
+def infinite(z):
+    return logical_or(isinf(z.re), isinf(z.y))
+
+
+def scaled_gradient(g, f):
+    """g f, 0 where g is 0 whatever f is: the product of derivatives."""
+    product = g * f
+    none = zero(g)
+    return Pair(where(none, 0.0, product.re), where(none, 0.0, product.y))
