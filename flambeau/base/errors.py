@@ -36,6 +36,10 @@ class ArgumentError(TypeError):
     """An argument of a wrong Python type."""
 
 
+class DivisionError(ZeroDivisionError, RuntimeError):
+    """An integer divided by zero."""
+
+
 class MissingExtra(ImportError):
     """An optional dependency is not installed; the message has the command that installs it."""
 

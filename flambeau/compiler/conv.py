@@ -110,40 +110,12 @@ def conv2d_backward_data(spec, name="conv2d_backward_data", target=None):
                        vector_a="masked", vector_b="masked", prepare_b=window.prepare, target=target)
 
 
-def conv2d_backward_weight(spec, name="conv2d_backward_weight", target=None):
-    """The gradient of the weight: a sum over all images and output pixels, in that order.
-
-    Buffers: input (N, C, H, W), grad_output (N, K, OH, OW), grad_weight (K, C / groups, R, S). Params:
-    PARAMS.
-    """
-    sizes = _Sizes(spec)
-    window = _WeightWindow(sizes)
-
-    def load_a(b, batch, m, k, lanes):
-        image, pixel = _split(b, k, sizes.out_plane)
-        channel = I.add(I.mul(image, sizes.k), I.mul(batch, sizes.group_outputs), m)
-        address = b.let(I.add(I.mul(channel, sizes.out_plane), pixel))
-        address = _strided(address, sizes.out_plane, lanes)
-        return _read(b, spec, "grad_output", address, lanes, _tail(sizes.group_outputs, m, lanes))
-
-    def store(b, batch, m, n, value, lanes, mask):
-        row = I.add(I.mul(batch, sizes.group_outputs), m)
-        b.store("grad_weight", I.add(I.mul(row, sizes.patch), n), b.cast(value, spec.dtype), mask)
-
-    buffers = _buffer("input", spec), _buffer("grad_output", spec), _buffer("grad_weight", spec, "w")
-    return gemm_kernel(name, buffers, PARAMS, load_a, window.load, store, spec.accumulator,
-                       sizes=(spec.groups, sizes.group_outputs, sizes.patch, I.mul(sizes.n, sizes.out_plane)),
-                       unit_a="m",
-                       vector_a="masked", vector_b="masked", prepare_b=window.prepare, target=target)
-
-
 def conv2d_work(spec, kind, N, C, H, W, K, OH, OW, target=None):
-    """About how many scalar operations a step of the extent takes; kind: 'forward', 'data' or 'weight'."""
+    """About how many scalar operations a step of the extent takes; kind: 'forward' or 'data'."""
     inputs, outputs = C // spec.groups, K // spec.groups
     batch, m, n, k = {
         "forward": (N * spec.groups, outputs, OH * OW, inputs * spec.taps),
-        "data": (N * spec.groups, inputs, H * W, outputs * spec.taps),
-        "weight": (spec.groups, outputs, inputs * spec.taps, N * OH * OW)}[kind]
+        "data": (N * spec.groups, inputs, H * W, outputs * spec.taps)}[kind]
     return gemm_work(batch, m, n, k, spec.accumulator, target)
 
 
@@ -191,7 +163,7 @@ class _Sizes:
 
 
 class _Window:
-    """B of one of the three products. For each column of a panel there is a row and a column of the image
+    """B of one of the two products. For each column of a panel there is a row and a column of the image
     (i32; out of it beyond the last column of B), to which each k adds its own, and an address, likewise."""
 
     def __init__(self, sizes):
@@ -294,30 +266,3 @@ class _TransposedWindow(_Window):
         """(places / stride, where that is exact)."""
         by = b.const(stride, int32, places.lanes)
         return b.idiv(places, by), b.eq(b.irem(places, by), b.const(0, int32))
-
-
-class _WeightWindow(_Window):
-    """Columns are input channels and taps, k counts images and output pixels."""
-
-    @property
-    def count(self):
-        return self.sizes.patch
-
-    def entry(self, b, number):
-        channel, down, right = self.tap(b, number)
-        sizes = self.sizes
-        return down, right, I.add(I.mul(channel, sizes.plane), I.mul(down, sizes.w), right)
-
-    def load(self, b, batch, k, n, lanes, column):
-        sizes, (top, left) = self.sizes, self.spec.padding
-        image, pixel = _split(b, k, sizes.out_plane)
-        row, across = _split(b, pixel, sizes.ow)
-        down = b.let(I.sub(I.mul(row, self.spec.stride[0]), top))
-        right = b.let(I.sub(I.mul(across, self.spec.stride[1]), left))
-        rows = self.place(b, self.rows, lanes, column, down)
-        columns = self.place(b, self.columns, lanes, column, right)
-        mask = self.inside(b, rows, columns, sizes.h, sizes.w)
-        plane = I.mul(I.add(I.mul(image, sizes.c), I.mul(batch, sizes.group_inputs)), sizes.plane)
-        address = b.let(I.add(plane, I.mul(down, sizes.w), right))
-        address = b.add(b.load(self.addresses, column, int64, lanes), address)
-        return _read(b, self.spec, "input", address, lanes, mask)

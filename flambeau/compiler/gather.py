@@ -12,6 +12,7 @@ from flambeau.types.dtype import float32, int64
 
 PARAMS = ("outer", "size", "count", "inner")
 BLOCK = 64          # elements of the inner axis that one step of a scatter-add owns
+FEW = 4             # elements of the inner axis that are worth no vector
 
 
 def gather_rows(dtype, index_dtype=int64, name="gather_rows"):
@@ -112,21 +113,33 @@ def _gather(name, dtype, index_dtype, place):
 
 def _scatter(name, dtype, index_dtype, place, combine):
     b = L.Builder()
-    inner = I.index("inner")
-    places, wide = _Places(inner), float32 if dtype.kind == "f" and dtype.itemsize == 2 else dtype
+    inner, count = I.index("inner"), I.index("count")
+    wide = float32 if dtype.kind == "f" and dtype.itemsize == 2 else dtype
     blocks = I.ceil_div(inner, BLOCK)
+
+    def put(places, o, c, i):
+        row = b.load("index", place(places, o, c, i), index_dtype)
+        target = places.chosen(b, o, row, i)
+        new = b.cast(b.load("source", places.of_elements(o, c, i), dtype), wide)
+        if combine != "set":
+            old = b.cast(b.load("out", target, dtype), wide)
+            new = getattr(b, combine)(old, new)
+        b.store("out", target, b.cast(new, dtype))
+
     with b.loop("block", L.BEGIN, L.END) as block:
         o = b.let(I.div(block, blocks))
         start = b.let(I.mul(I.rem(block, blocks), BLOCK))
         stop = b.let(I.minimum(I.add(start, BLOCK), inner))
-        with b.loop("c", 0, I.index("count")) as c, b.loop("i", start, stop, kind="vector") as i:
-            row = b.load("index", place(places, o, c, i), index_dtype)
-            target = places.chosen(b, o, row, i)
-            new = b.cast(b.load("source", places.of_elements(o, c, i), dtype), wide)
-            if combine != "set":
-                old = b.cast(b.load("out", target, dtype), wide)
-                new = getattr(b, combine)(old, new)
-            b.store("out", target, b.cast(new, dtype))
+        single, few = (b.let(L.apply("le", inner, L.as_index(n))) for n in (1, FEW))
+        with b.branch(single):
+            with b.loop("c_single", 0, count) as c:
+                put(_Places(L.as_index(1)), o, c, L.as_index(0))
+        with b.branch(L.apply("gt", few, single)):
+            with b.loop("c_few", 0, count) as c, b.loop("i_few", 0, inner) as i:
+                put(_Places(inner), o, c, i)
+        with b.branch(L.apply("not", few)):
+            with b.loop("c", 0, count) as c, b.loop("i", start, stop, kind="vector") as i:
+                put(_Places(inner), o, c, i)
     buffers = (L.Buffer("out", dtype, "rw"), L.Buffer("index", index_dtype, "r"),
                L.Buffer("source", dtype, "r"))
     return L.Kernel(name, buffers, PARAMS, I.mul(I.index("outer"), blocks), b.body())

@@ -51,11 +51,17 @@ def rem(a, b):
 
 
 def minimum(a, b):
-    return L.apply("min", L.as_index(a), L.as_index(b))
+    return _extreme("min", min, L.as_index(a), L.as_index(b))
 
 
 def maximum(a, b):
-    return L.apply("max", L.as_index(a), L.as_index(b))
+    return _extreme("max", max, L.as_index(a), L.as_index(b))
+
+
+def _extreme(op, choose, a, b):
+    if isinstance(a, L.Const) and isinstance(b, L.Const) and a.lanes == b.lanes == 1:
+        return L.as_index(choose(a.value, b.value))
+    return L.apply(op, a, b)
 
 
 def ceil_div(a, b):

@@ -2,8 +2,8 @@
 
 An element becomes an unsigned integer whose order is the wanted one (`key`): NaN largest, -0 equal to 0, all
 bits turned where descending. A key of up to 32 bits and the element's place make one 64-bit number, so that
-numbers differ and compare in the order of (key, place); keys of 64 bits carry their places beside them.
-Tensors are contiguous, (lines, size), with lines on the last axis. A packed line has at most 2**32 elements.
+numbers differ and compare in the order of (key, place); keys of 64 bits have their places beside them.
+Tensors are contiguous, (lines, size), with lines on the last axis. A line has at most 2**32 elements.
 """
 
 from flambeau.compiler import index_math as I
@@ -40,7 +40,8 @@ def key(b, x, descending):
     if x.dtype.kind == "f":
         raw = b.cast(b.call("bitcast", x, dtype=_UNSIGNED[x.dtype.itemsize]), whole)
         size = b.and_(raw, b.const((1 << (bits - 1)) - 1, whole))
-        turned = b.select(b.lt(raw, sign), b.xor(raw, sign), b.xor(raw, ones))
+        below_zero = b.sub(b.const(0, whole), b.shr(raw, b.const(bits - 1, whole)))        # all bits, or none
+        turned = b.xor(raw, b.or_(b.and_(below_zero, ones), sign))                          # without a branch
         turned = b.select(b.eq(size, b.const(0, whole)), sign, turned)
         found = b.select(b.gt(size, b.const(_INFINITY[x.dtype.name], whole)), ones, turned)
     elif x.dtype.kind == "i":
@@ -51,34 +52,30 @@ def key(b, x, descending):
 
 
 class Numbers:
-    """Keys with their places in scratch memory: a buffer `packed`, or two, `keys` and `places`."""
+    """Keys with their places, in `scratch_buffers`."""
 
     def __init__(self, b, dtype, descending):
         self.b, self.dtype, self.descending = b, dtype, descending
-        self.packed = is_packed(dtype)
-        self.names = ("packed",) if self.packed else ("keys", "places")
-        self.lowest = 32 if self.packed else 0          # the first bit of the key in a number
-
-    def buffers(self, access="rw"):
-        return tuple(L.Buffer(name, uint64, access) for name in self.names)
+        self.packed, self.lowest = is_packed(dtype), lowest_bit(dtype)
+        self.buffers = scratch_buffers(dtype)
 
     def of_element(self, base, t):
         """The number of element `t` of the line that starts at `base`: a list of one or two values."""
         b = self.b
         x = b.load("x", b.let(I.add(base, t)), self.dtype)
-        found, place = key(b, x, self.descending), b.cast(b.let(t), uint64)
+        found = key(b, x, self.descending)
         if not self.packed:
-            return [found, place]
-        return [b.or_(b.shl(b.cast(found, uint64), b.const(32, uint64)), place)]
+            return [found, b.cast(b.let(t), uint32)]
+        return [b.or_(b.shl(b.cast(found, uint64), b.const(32, uint64)), b.cast(b.let(t), uint64))]
 
     def load(self, at):
         at = self.b.let(at)
-        return [self.b.load(name, at, uint64) for name in self.names]
+        return [self.b.load(buffer.name, at, buffer.dtype) for buffer in self.buffers]
 
     def store(self, at, numbers):
         at = self.b.let(at)
-        for name, number in zip(self.names, numbers):
-            self.b.store(name, at, number)
+        for buffer, number in zip(self.buffers, numbers):
+            self.b.store(buffer.name, at, number)
 
     def place(self, numbers):
         """The place that a number holds, int64."""
@@ -101,7 +98,20 @@ class Numbers:
         b.store("indices", at, place)
 
 
+def lowest_bit(dtype):
+    """The first bit of the key in a number."""
+    return 32 if is_packed(dtype) else 0
+
+
+def scratch_buffers(dtype):
+    """Memory for numbers: one buffer, or two for dtypes of 64 bits."""
+    if is_packed(dtype):
+        return (L.Buffer("packed", uint64, "rw"),)
+    return L.Buffer("keys", uint64, "rw"), L.Buffer("places", uint32, "rw")
+
+
 def outer_buffers(dtype):
+    """What a sort reads and what it makes."""
     return (L.Buffer("x", dtype, "r"), L.Buffer("values", dtype, "w"), L.Buffer("indices", int64, "w"))
 
 
@@ -135,6 +145,7 @@ def sort_numbers(b, numbers, here, count, room, digits, prepare=None):
             start, goal = b.let(I.add(here, source)), b.let(I.add(here, I.sub(room, source)))
             with b.loop(b.fresh("t"), 0, count) as t:
                 mine = numbers.load(I.add(start, t))
-                numbers.store(I.add(goal, count_up(b, "counts", I.add(row, numbers.digit(mine, shift)))), mine)
+                place = count_up(b, "counts", I.add(row, numbers.digit(mine, shift)))
+                numbers.store(I.add(goal, place), mine)
             b.assign(source, I.sub(room, source))
     return source

@@ -378,6 +378,9 @@ class BlockKernel(RowKernel):
         with self.merge.applied(self.everything, self.all_iotas):
             return self._build_blocks()
 
+    def _count(self, reduced):
+        return self.size(self.axes[0].size if self.axes else 1)
+
     def _build_blocks(self):
         from flambeau.ir import loops as L
         b = self.b

@@ -108,13 +108,19 @@ class Recipe:
         self.code.append((operation, target, a, b))
         return target
 
-    def expression(self, expr, env):
-        """The register of a Loops index expression; `env` maps param names to registers."""
+    def expression(self, expr, env, known=None):
+        """The register of a Loops index expression; `env` maps param names to registers, `known` shared parts."""
+        known = {} if known is None else known
+        if id(expr) not in known:
+            known[id(expr)] = self._expression(expr, env, known)
+        return known[id(expr)]
+
+    def _expression(self, expr, env, known):
         if isinstance(expr, Const):
             return self.register(expr.value)
         if isinstance(expr, Var):
             return env[expr.name]
-        args = [self.expression(a, env) for a in expr.args]
+        args = [self.expression(a, env, known) for a in expr.args]
         if expr.op == "irem":
             whole = self.compute(MUL, self.compute(FLOORDIV, *args), args[1])
             return self.compute(SUB, args[0], whole)

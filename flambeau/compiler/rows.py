@@ -45,7 +45,7 @@ class RowKernel:
         self.lanes = WIDE_LANES if wide else LANES
         self.b = Builder()
         self.params, self.buffers, self.index = {}, {}, {}
-        self.results, self.row, self.scope, self.depth, self.along = {}, {}, {}, 0, {}
+        self.results, self.weights, self.row, self.scope, self.depth, self.along = {}, {}, {}, {}, 0, {}
         self.saved, self.left, self.ready, self.mask, self.fetched = {}, set(), set(), None, ()
 
     # ------------------------------------------------------------------ params and buffers
@@ -144,7 +144,10 @@ class RowKernel:
         b = self.b
         totals = []
         self._hoist([e for _, e in pairs])
+        reduced = [a for a in range(len(self.axes)) if self.axes[a].reduced]
+        count = self._count(reduced)
         for node, _ in pairs:
+            self._weigh(node, count)
             operation, attrs = REGISTRY[node.op], dict(node.attrs)
             dtype = operation.types(node.inputs, attrs)[1]
             identity = b.const(to_number(operation.identity(dtype), dtype), dtype, self.lanes)
@@ -156,16 +159,26 @@ class RowKernel:
             if mask is None:
                 self._fetch()
 
-        reduced = [a for a in range(len(self.axes)) if self.axes[a].reduced]
         if self.along_row:
             self._nest(reduced[:-1], lambda: self._lanes_loop(body))
         else:
             self._nest(reduced, lambda: body(self.mask))
+        for (node, _), (total, _) in zip(pairs, totals):
+            self.results[node.outputs[0].name] = self._finish(node, total, count)
+
+    def _count(self, reduced):
+        """How many elements make one result."""
         count = as_index(1)
         for a in reduced:
             count = L.mul(count, self.size(self.axes[a].size))
-        for (node, _), (total, _) in zip(pairs, totals):
-            self.results[node.outputs[0].name] = self._finish(node, total, count)
+        return count
+
+    def _weigh(self, node, count):
+        """Work out, before the loops of a pass, the factor of a reduction's elements."""
+        operation = REGISTRY[node.op]
+        if operation.weight is not None:
+            dtype = operation.types(node.inputs, dict(node.attrs))[1]
+            self.weights[node.outputs[0].name] = self.b.let(operation.weight(self.b, self.b.let(count), dtype))
 
     def _to_fetch(self):
         """The outputs whose rows the last reduction fetches: it waits for nothing else, and they are written next."""
@@ -190,6 +203,9 @@ class RowKernel:
         if operation.value is not None:
             x = operation.value(b, x)
         x = convert(b, x, accumulated)
+        if operation.weight is not None:
+            weight = self.weights[node.outputs[0].name]
+            x = b.mul(x, b.call("splat", weight, dtype=x.dtype, lanes=x.lanes) if x.lanes > 1 else weight)
         if mask is not None and self.along_row:
             x = b.select(mask, self._wide(x), identity)
         b.assign(total, b.call(operation.combine, total, self._wide(x)))

@@ -5,6 +5,7 @@ A module without hooks never comes here: `Module.__call__` goes straight to `for
 
 import warnings
 
+from flambeau.runtime import _core
 from flambeau.tensor import Tensor, is_grad_enabled
 from flambeau.tensor.function import Function
 from flambeau.tensor.hooks import RemovableHandle, add_hook
@@ -83,9 +84,9 @@ class _Passing(Function):
 
 
 class BackwardWatch:
-    """Calls a module's backward hooks: the pre-hooks when the gradients of its outputs are known, the others
-    when those
-    of its inputs are too."""
+    """Calls a module's backward hooks: the pre-hooks when the gradients of its outputs are known, the others when those
+    of its inputs are too. The module returns the very objects that `forward` did; only their place on the tape is later.
+    """
 
     def __init__(self, module):
         self.module = module
@@ -93,32 +94,46 @@ class BackwardWatch:
         self.pre_hooks = list(module._backward_pre_hooks.values())
         self.grad_outputs = self.inputs = self.outputs = None
         self.input_count = self.output_count = 0
+        self.given = {}             # id of a watched argument -> (the argument, the caller's tensor)
 
     def enter(self, args):
         """The arguments, watched."""
         self.input_count = len(args)
-        args, self.inputs = self._watched(args, self._of_inputs)
-        return args
+        places, passed = self._pass(args, self._of_inputs) if self.hooks else (None, ())
+        if places is None:
+            return args
+        self.inputs, watched = places, list(args)
+        for i, tensor in zip(places, passed):
+            self.given[id(tensor)] = tensor, args[i]
+            watched[i] = tensor
+        return tuple(watched)
 
     def leave(self, result):
         """The result, watched."""
         several = isinstance(result, (tuple, list))
         values = tuple(result) if several else (result,)
         self.output_count = len(values)
-        values, self.outputs = self._watched(values, self._of_outputs)
+        self.outputs, passed = self._pass(values, self._of_outputs)
+        restored = tuple(self.given[id(value)][1] if id(value) in self.given else value for value in values)
+        for i, tensor in zip(self.outputs or (), passed):
+            if restored[i].grad_fn is not None:
+                _core.rebase(restored[i], tensor)
+            else:                               # a leaf that only passed through the module
+                restored[i].register_hook(self._of_leaf)
         if not several:
-            return values[0]
-        return type(result)(*values) if hasattr(result, "_fields") else type(result)(values)
+            return restored[0]
+        return type(result)(*restored) if hasattr(result, "_fields") else type(result)(restored)
 
-    def _watched(self, values, seen):
-        """(the values with tensors passing through the tape, the places of the tensors or None)."""
+    def _pass(self, values, seen):
+        """(the places of tensors among `values`, those tensors passed through the tape), (None, ()) without gradient."""
         places = [i for i, value in enumerate(values) if isinstance(value, Tensor)]
         if not is_grad_enabled() or not any(values[i].requires_grad for i in places):
-            return values, None
-        values = list(values)
-        for i, passed in zip(places, _Passing.apply(seen, *(values[i] for i in places))):
-            values[i] = passed
-        return tuple(values), places
+            return None, ()
+        return places, _Passing.apply(seen, *(values[i] for i in places))
+
+    def _of_leaf(self, grad):
+        passed = self._of_outputs((grad,) * len(self.outputs))
+        return self._of_inputs(passed)[0] if self.inputs is not None else passed[0]
 
     def _of_outputs(self, grads):
         self.grad_outputs = _placed(grads, self.outputs, self.output_count)

@@ -1,9 +1,10 @@
-"""Recurrent networks: a Python loop over the steps, around cells of a few products.
+"""Recurrent networks: for each layer one product of all its inputs, then all its steps in one kernel.
 
 Sequences are (time, batch, width), or (batch, time, width) with `batch_first`; without a batch axis (time,
 width).
 """
 
+import itertools
 import math
 import warnings
 
@@ -13,8 +14,8 @@ from flambeau.nn import init
 from flambeau.nn.module import Module
 from flambeau.nn.parameter import Parameter
 from flambeau.nn.utils.rnn import PackedSequence
-from flambeau.tensor import cat, empty, stack, zeros
-from flambeau.tensor.function import Function
+from flambeau.ops.recurrent import recurrent
+from flambeau.tensor import arange, cat, empty, stack, tensor, zeros
 
 GATES = {"RNN_TANH": 1, "RNN_RELU": 1, "LSTM": 4, "GRU": 3}
 
@@ -139,27 +140,7 @@ class GRUCell(RNNCellBase):
         return gru_step(self._projected(input), hidden, self.weight_hh, self.bias_hh)
 
 
-# ---------------------------------------------------------------------------------- layers of steps
-
-class _Steps(Function):
-    """The slices along the first axis; their gradients are put together once."""
-
-    @staticmethod
-    def forward(ctx, x):
-        ctx.set_materialize_grads(False)
-        ctx.step = tuple(x.shape[1:])
-        return tuple(x[i] for i in range(x.shape[0]))
-
-    @staticmethod
-    def backward(ctx, *grads):
-        dtype = next(grad.dtype for grad in grads if grad is not None)
-        return stack([zeros(ctx.step, dtype=dtype) if grad is None else grad for grad in grads])
-
-
-def unbound(x):
-    """The steps of (time, ...)."""
-    return _Steps.apply(x) if x.requires_grad else tuple(x[i] for i in range(x.shape[0]))
-
+# ---------------------------------------------------------------------------------- layers
 
 class RNNBase(Module):
     """Layers of recurrences; `mode` is 'RNN_TANH', 'RNN_RELU', 'LSTM' or 'GRU'.
@@ -248,6 +229,65 @@ class RNNBase(Module):
                 parts.append(f"{name}={getattr(self, name)}")
         return ", ".join(parts)
 
+    # ------------------------------------------------------------------------------ checks
+    @property
+    def _flat_weights(self):
+        """All parameters, layer by layer."""
+        return [getattr(self, name) for names in self._all_weights for name in names]
+
+    @property
+    def _flat_weights_names(self):
+        return [name for names in self._all_weights for name in names]
+
+    def check_input(self, input, batch_sizes):
+        """RuntimeError on an input of other sizes than the layer was made for, ValueError on other dtypes."""
+        dtype = getattr(self, self._all_weights[0][0]).dtype
+        if input.dtype is not dtype:
+            raise ValueError(f"RNN input dtype ({input.dtype}) does not match weight dtype ({dtype}). Convert "
+                             f"input: input.to({dtype}), or convert model: model.to({input.dtype})")
+        wanted = 3 if batch_sizes is None else 2
+        if input.dim() != wanted:
+            raise RuntimeError(f"input must have {wanted} dimensions, got {input.dim()}")
+        if input.shape[-1] != self.input_size:
+            raise RuntimeError("input.size(-1) must be equal to input_size. Expected "
+                               f"{self.input_size}, got {input.shape[-1]}")
+
+    def _expected_size(self, input, batch_sizes, width):
+        batch = int(batch_sizes[0]) if batch_sizes is not None else input.shape[0 if self.batch_first else 1]
+        return self.num_layers * (2 if self.bidirectional else 1), batch, width
+
+    def get_expected_hidden_size(self, input, batch_sizes):
+        """(layers * directions, batch, width of a state)."""
+        return self._expected_size(input, batch_sizes, self.proj_size or self.hidden_size)
+
+    def check_hidden_size(self, hx, expected_hidden_size, msg="Expected hidden size {}, got {}"):
+        """RuntimeError on a state of another size."""
+        if tuple(hx.shape) != tuple(expected_hidden_size):
+            raise RuntimeError(msg.format(tuple(expected_hidden_size), list(hx.shape)))
+
+    def check_forward_args(self, input, hidden, batch_sizes):
+        """Check an input and a first state."""
+        self.check_input(input, batch_sizes)
+        self.check_hidden_size(hidden, self.get_expected_hidden_size(input, batch_sizes))
+
+    def permute_hidden(self, hx, permutation):
+        """The state with its sequences in another order."""
+        return hx if permutation is None else self._map(hx, lambda state: state.index_select(1, permutation))
+
+    def _check_ranks(self, input, hx):
+        """The axes of an input that is not packed, and of its first state."""
+        rank = input.dim()
+        if rank not in (2, 3):
+            what = "tensor instead" if self.mode.startswith("RNN") else "instead"
+            raise ValueError(f"{type(self).__name__}: Expected input to be 2D or 3D, got {rank}D {what}")
+        if hx is None or self._every(hx, lambda state: state.dim() == rank):
+            return
+        kind = "batched 3-D" if rank == 3 else "unbatched 2-D"
+        if self.mode == "LSTM":
+            raise RuntimeError(f"For {kind} input, hx and cx should also be {rank}-D but got ({hx[0].dim()}-D, "
+                               f"{hx[1].dim()}-D) tensors")
+        raise RuntimeError(f"For {kind} input, hx should also be {rank}-D but got {hx.dim()}-D tensor")
+
     # ------------------------------------------------------------------------------ running
     def forward(self, input, hx=None):
         """(outputs (time, batch, directions * hidden), last state (layers * directions, batch, hidden)).
@@ -256,95 +296,71 @@ class RNNBase(Module):
         """
         if isinstance(input, PackedSequence):
             return self._forward_packed(input, hx)
-        if input.dim() not in (2, 3):
-            raise ValueError(f"{type(self).__name__}: Expected input to be 2D or 3D, got {input.dim()}D "
-                             f"instead")
-        if input.shape[-1] != self.input_size:
-            raise RuntimeError("input.size(-1) must be equal to input_size. Expected "
-                               f"{self.input_size}, got {input.shape[-1]}")
+        self._check_ranks(input, hx)
         batched = input.dim() == 3
         if not batched:
-            input, hx = input.unsqueeze(1), self._map(hx, lambda state: state.unsqueeze(1))
-        elif self.batch_first:
+            input = input.unsqueeze(0 if self.batch_first else 1)
+            hx = self._map(hx, lambda state: state.unsqueeze(1))
+        hx = self._first_state(input, None, hx)
+        if self.batch_first:
             input = input.transpose(0, 1)
-        states = self._states(input.shape[1], input.dtype, hx)
-        steps, last = self._layers(list(unbound(input)), states)
-        output = stack(steps)
+        time, batch = input.shape[:2]
+        if time == 0:
+            raise RuntimeError("Expected sequence length to be larger than 0 in RNN")
+        rows, last = self._layers(input.reshape(time * batch, self.input_size), arange(time + 1) * batch, hx)
+        output = rows.reshape(time, batch, rows.shape[1])
         if not batched:
             return output.squeeze(1), self._map(last, lambda state: state.squeeze(1))
         return (output.transpose(0, 1) if self.batch_first else output), last
+
+    def _forward_packed(self, packed, hx):
+        data, sizes, order, back = packed
+        hx = self._first_state(data, sizes, self.permute_hidden(hx, order))
+        starts = tensor([0, *itertools.accumulate(sizes.tolist())])
+        rows, last = self._layers(data, starts, hx)
+        return PackedSequence(rows, sizes, order, back), self.permute_hidden(last, back)
 
     def _map(self, state, function):
         if state is None:
             return None
         return tuple(map(function, state)) if isinstance(state, (tuple, list)) else function(state)
 
-    def _forward_packed(self, packed, hx):
-        data, sizes, order, back = packed
-        counts = sizes.tolist()
-        if order is not None:
-            hx = self._map(hx, lambda state: state.index_select(1, order))
-        starts = [sum(counts[:i]) for i in range(len(counts))]
-        steps = [data[start:start + count] for start, count in zip(starts, counts)]
-        steps, last = self._layers(steps, self._states(counts[0], data.dtype, hx))
-        if back is not None:
-            last = self._map(last, lambda state: state.index_select(1, back))
-        return PackedSequence(cat(steps), sizes, order, back), last
+    def _every(self, state, function):
+        return all(map(function, state)) if isinstance(state, (tuple, list)) else function(state)
 
-    def _states(self, batch, dtype, hx):
-        """The first state of each layer and direction."""
-        count = self.num_layers * (2 if self.bidirectional else 1)
-        output = self.proj_size or self.hidden_size
-        widths = (output, self.hidden_size) if self.mode == "LSTM" else (output,)
+    def _first_state(self, input, batch_sizes, hx):
+        """The checked state to start from: zeros where none is given."""
         if hx is None:
-            hx = tuple(zeros((count, batch, width), dtype=dtype) for width in widths)
-        elif self.mode != "LSTM":
-            hx = (hx,)
-        for state, width in zip(hx, widths):
-            wanted = (count, batch, width)
-            if tuple(state.shape) != wanted:
-                raise RuntimeError(f"Expected hidden size {wanted}, got {list(state.shape)}")
-        return [tuple(state[i] for state in hx) for i in range(count)]
+            hidden = zeros(self.get_expected_hidden_size(input, batch_sizes), dtype=input.dtype)
+            same = not self.proj_size
+            hx = hidden if self.mode != "LSTM" else (hidden, hidden if same else zeros(
+                self._expected_size(input, batch_sizes, self.hidden_size), dtype=input.dtype))
+        self.check_forward_args(input, hx, batch_sizes)
+        return hx
 
-    def _layers(self, steps, states):
-        """(the outputs of each step, the last states); `steps` are (batch, width), where the batch may
-        shrink."""
+    def _layers(self, rows, starts, state):
+        """(the outputs of all steps (rows, directions * hidden), the last states)."""
         directions = 2 if self.bidirectional else 1
+        states = state if self.mode == "LSTM" else (state,)
         finals = []
         for layer in range(self.num_layers):
             outputs = []
             for direction in range(directions):
                 number = layer * directions + direction
-                output, final = self._run(steps, states[number], self._all_weights[number], direction == 1)
+                output, *final = self._run(rows, starts, [part[number] for part in states],
+                                           self._all_weights[number], direction == 1)
                 outputs.append(output)
                 finals.append(final)
-            steps = outputs[0] if directions == 1 else [cat(both, 1) for both in zip(*outputs)]
+            rows = outputs[0] if directions == 1 else cat(outputs, 1)
             if self.dropout and self.training and layer + 1 < self.num_layers:
-                steps = [F.dropout(step, self.dropout) for step in steps]
+                rows = F.dropout(rows, self.dropout)
         last = tuple(stack(parts) for parts in zip(*finals))
-        return steps, last if self.mode == "LSTM" else last[0]
+        return rows, last if self.mode == "LSTM" else last[0]
 
-    def _run(self, steps, state, names, backwards):
-        """One layer in one direction: (the outputs of each step, the last state)."""
+    def _run(self, rows, starts, state, names, backwards):
+        """One layer in one direction: the outputs of all steps, then the last state."""
         weights = {name.partition("_l")[0]: getattr(self, name) for name in names}
-        outputs = []
-        for step in reversed(steps) if backwards else steps:
-            count = step.shape[0]
-            ended = count < state[0].shape[0]                   # packed: some sequences are not in this step
-            now = tuple(part[:count] for part in state) if ended else state
-            now = self._advance(ops.linear(step, weights["weight_ih"], weights.get("bias_ih")), now, weights)
-            outputs.append(now[0])
-            state = tuple(cat((new, old[count:])) for new, old in zip(now, state)) if ended else now
-        return (outputs[::-1] if backwards else outputs), state
-
-    def _advance(self, projected, state, weights):
-        """The next state of one step."""
-        shared = weights["weight_hh"], weights.get("bias_hh")
-        if self.mode == "LSTM":
-            return lstm_step(projected, state, *shared, weights.get("weight_hr"))
-        if self.mode == "GRU":
-            return (gru_step(projected, state[0], *shared),)
-        return (rnn_step(projected, state[0], *shared, ops.tanh if self.mode == "RNN_TANH" else ops.relu),)
+        return recurrent(self.mode.removeprefix("RNN_").lower(), rows, starts, *state, reverse=backwards, **weights)
 
 
 class RNN(RNNBase):
@@ -366,6 +382,18 @@ class LSTM(RNNBase):
                  bidirectional=False, proj_size=0, device=None, dtype=None):
         super().__init__("LSTM", input_size, hidden_size, num_layers, bias, batch_first, dropout,
                          bidirectional, proj_size, device, dtype)
+
+    def get_expected_cell_size(self, input, batch_sizes):
+        """(layers * directions, batch, hidden)."""
+        return self._expected_size(input, batch_sizes, self.hidden_size)
+
+    def check_forward_args(self, input, hidden, batch_sizes):
+        """Check an input and a first (hidden, cell)."""
+        self.check_input(input, batch_sizes)
+        self.check_hidden_size(hidden[0], self.get_expected_hidden_size(input, batch_sizes),
+                               "Expected hidden[0] size {}, got {}")
+        self.check_hidden_size(hidden[1], self.get_expected_cell_size(input, batch_sizes),
+                               "Expected hidden[1] size {}, got {}")
 
 
 class GRU(RNNBase):

@@ -147,7 +147,12 @@ def load_tree(module, state, strict, assign):
     if not isinstance(state, Mapping):
         raise TypeError(f"Expected state_dict to be dict-like, got {type(state)}.")
     missing, unexpected, errors = [], [], []
+    tied = _tied_members(module) if assign else ()
     _load_children(module, OrderedDict(state), "", assign, missing, unexpected, errors)
+    for places in tied:
+        owner, name = places[-1]                # as with copying, the last value stays
+        for other, other_name in places[:-1]:
+            setattr(other, other_name, getattr(owner, name))
     if strict and unexpected:
         errors.insert(0, f"Unexpected key(s) in state_dict: {_quoted(unexpected)}. ")
     if strict and missing:
@@ -156,6 +161,17 @@ def load_tree(module, state, strict, assign):
         listed = "\n\t".join(errors)
         raise RuntimeError(f"Error(s) in loading state_dict for {type(module).__name__}:\n\t{listed}")
     return IncompatibleKeys(missing, unexpected)
+
+
+def _tied_members(module):
+    """The parameters and buffers that stand at several places: lists of (module, name)."""
+    places = {}
+    for owner in module.modules():
+        for table in (owner._parameters, owner._buffers):
+            for name, member in table.items():
+                if member is not None:
+                    places.setdefault(id(member), []).append((owner, name))
+    return [found for found in places.values() if len(found) > 1]
 
 
 def _quoted(keys):

@@ -1,9 +1,9 @@
 """Operators: each is declared once, as a class of a kind. `ops.REGISTRY` holds them by name."""
 
-from flambeau.ops import (activation, arithmetic, calculus, compare, convolution, create, distance,
+from flambeau.ops import (activation, arithmetic, attention, calculus, compare, complex_kinds, convolution, create, distance,
                           einstein_sum, elementwise, extreme, fourier, image, index, join, linalg,
                           linalg_functions, loss, mathematics, matmul, normalize, norms, optimize,
-                          optimize_more, padding, places, pooling, products, random, recurrent, reduce,
+                          optimize_more, padding, places, pooling, products, random, recurrent, reduce, refusals,
                           reinterpret, rounding, running, scan, scatter, shape, sort, special, special_bessel,
                           special_host, special_polynomials, spectrogram, statistics, structure, triangles,
                           view, window, windows)
@@ -18,7 +18,7 @@ _MODULES = (recurrent, arithmetic, einstein_sum, linalg, linalg_functions, norms
             special, special_bessel, special_host, special_polynomials, windows, fourier, spectrogram,
             padding, pooling, convolution, image, elementwise, mathematics, compare, activation, reduce,
             view, matmul, index, window, create, random, normalize, join, loss, rounding, optimize, scan,
-            sort, statistics, shape, scatter, places, structure, reinterpret, calculus, extreme)
+            sort, statistics, shape, scatter, places, structure, reinterpret, calculus, extreme, attention)
 
 
 def __getattr__(name):

@@ -27,6 +27,7 @@ class Fmod(Binary):
     mantissa.
     """
 
+    divisor = 1
     samples = binary_samples(away_from_zero=True)
     tolerance = ulps(16)
 
@@ -409,6 +410,9 @@ LARGEST = {"float16": 65504.0, "bfloat16": 3.3895313892515355e38, "float32": 3.4
 @with_out
 def nan_to_num(input, nan=None, posinf=None, neginf=None):
     """input with NaN replaced by `nan` (0) and infinities by the given numbers (the largest of the dtype)."""
+    if input.dtype.kind == "c":
+        from flambeau.ops.complex_kernels import join, parts
+        return join(*[nan_to_num(part, nan, posinf, neginf) for part in parts(input)])
     if input.dtype.kind != "f":
         return mul(input, 1) if input.dtype is not bool_ else input | False
     largest = LARGEST[input.dtype.name]
@@ -463,7 +467,10 @@ class Angle(Unary):
 @public(method=True, inplace=True)
 @with_out
 def sgn(input):
-    """The sign of each element."""
+    """The sign of each element; of a complex one its direction, x / |x|."""
+    if input.dtype.kind == "c":
+        from flambeau.ops import complex_rules
+        return complex_rules.sgn(input)
     return sign(input)
 
 
@@ -526,7 +533,11 @@ class Sinc(Unary):
         from flambeau.ops.mathematics import cos, sin
         scaled = x * math.pi
         slope = (scaled * cos(scaled) - sin(scaled)) / (scaled * x)
-        return grad * where(x == 0, 0.0, slope)
+        square = scaled * scaled        # near zero both terms cancel: the series of the difference
+        series = 1.0
+        for k in range(7, 0, -1):
+            series = 1.0 - square * series / (2 * k * (2 * k + 3))
+        return grad * where(square < 1, x * (math.pi ** 2 / -3.0) * series, slope)
 
 
 @op
@@ -556,17 +567,24 @@ class Logit(Unary):
 
 
 # ------------------------------------------------------------------------------ real tensors as complex ones
+def _conjugating(name):
+    def function(input):
+        from flambeau.ops.complex_kernels import conjugate
+        return conjugate(input)
+    function.__name__, function.__doc__ = name, "The complex conjugate: of a real tensor the tensor itself."
+    return public(method=True, inplace=name == "conj_physical")(with_out(function))
+
+
 def _same(name, doc):
     def function(input):
         return input
     function.__name__, function.__doc__ = name, doc
-    return public(method=True, inplace=name == "conj_physical")(with_out(function))
+    return public(method=True)(function)
 
 
-conj = _same("conj", "The complex conjugate: a real tensor itself.")
-conj_physical = _same("conj_physical", "The complex conjugate: a real tensor itself.")
-resolve_conj = _same("resolve_conj", "The tensor with a pending conjugation done: real tensors have none.")
-resolve_neg = _same("resolve_neg", "The tensor with a pending negation done: there is none.")
+conj, conj_physical = _conjugating("conj"), _conjugating("conj_physical")
+resolve_conj = _same("resolve_conj", "The tensor itself: a conjugation is never pending.")
+resolve_neg = _same("resolve_neg", "The tensor itself: a negation is never pending.")
 
 
 @public(method=True)

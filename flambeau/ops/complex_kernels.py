@@ -1,7 +1,7 @@
 """Elementwise ops on complex tensors: one kernel over the parts, recorded with a derivative in complex ops.
 
 A formula on `Pair`s (complex_pair.py) is traced with real operands and compiled as one elementwise kernel that reads and writes
-the parts in place, stride 2. For a function that is real on the real axis, f(conj z) = conj f(z), the
+the parts where they stand, stride 2. For a function that is real on the real axis, f(conj z) = conj f(z), the
 derivative of the real op holds on complex operands too: the gradient is conj(derivative(conj(grad), z)), the
 conjugate Wirtinger derivative. Others state theirs.
 """
@@ -29,13 +29,14 @@ WHOLE = {float32: complex64, float64: complex128, float16: complex64}
 @dataclass(frozen=True)
 class Formula:
     """How an elementwise op acts on Pairs. `result`: 'complex', 'real' or 'bool'. `derivative`: None takes the
-    real op's; False: there is none; else a function(grad, out, inputs, attrs) -> a gradient an operand.
+    real op's; False: there is none; else a function(grad, out, inputs, attrs) -> a gradient an operand, for which
+    `saves` says what is kept: 'both' (operands and result), 'inputs' or 'none'.
     """
 
     compute: object
     result: str = "complex"
     derivative: object = None
-    saves_output: bool = True
+    saves: str = "both"
 
 
 _PLANS = {}         # what a kernel depends on -> PointwisePlan
@@ -71,6 +72,12 @@ def _plan(name, formula, kinds, part, unpromoted, attrs):
     if plan is None:
         plan = _PLANS[key] = _make_plan(name, formula, kinds, part, unpromoted, attrs)
     return plan
+
+
+def copy(x):
+    """An output of its own."""
+    from flambeau.ops.elementwise import copy as copied
+    return copied(x)
 
 
 def _make_plan(name, formula, kinds, part, unpromoted, attrs):
@@ -141,8 +148,9 @@ class Complex(Recorded):
     def make_rule(self, operands, needed, attrs):
         count = len(operands)
         if self.formula.derivative is not None:
-            save = (1 << count) - 1
-            return _core.BackwardRule(save, 0, self.formula.saves_output, [], [], None)
+            every = (1 << count) - 1
+            save = 0 if self.formula.saves == "none" else every
+            return _core.BackwardRule(save, every & ~save, self.formula.saves == "both", [], [], None)
         graph, roles, targets = self.graph_of(count, needed, attrs)
         save = 0
         for role in roles:
@@ -260,11 +268,12 @@ def _imaginary_gradient(grad, out, inputs, attrs):
     return [apply_formula(JOIN, [0.0, grad], {})]
 
 
-CONJ = Complex(Named("conj"), Formula(lambda z: z.conj(), "complex", lambda g, out, inputs, attrs: [conjugate(g)],
-                                      False))
-JOIN = Complex(Named("complex"), Formula(lambda a, b: Pair(a.re, b.re), "complex", _join_derivative, False))
-REAL_PART = Complex(Named("real"), Formula(lambda z: z.re * 1.0, "real", _real_gradient, False))
-IMAGINARY_PART = Complex(Named("imag"), Formula(lambda z: z.y * 1.0, "real", _imaginary_gradient, False))
+CONJ = Complex(Named("conj"), Formula(lambda z: Pair(copy(z.re), -z.im), derivative=lambda g, *rest: [conjugate(g)],
+                                      saves="none"))
+JOIN = Complex(Named("complex"), Formula(lambda a, b: Pair(copy(a.re), copy(b.re)), derivative=_join_derivative,
+                                         saves="none"))
+REAL_PART = Complex(Named("real"), Formula(lambda z: copy(z.re), "real", _real_gradient, "none"))
+IMAGINARY_PART = Complex(Named("imag"), Formula(lambda z: copy(z.y), "real", _imaginary_gradient, "none"))
 
 
 def join(re, im):

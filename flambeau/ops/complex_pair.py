@@ -8,8 +8,9 @@ After W. Kahan, Branch cuts for complex elementary functions (1987).
 import math
 from dataclasses import dataclass
 
-from flambeau.ops.compare import copysign, isinf, isnan, logical_and, logical_not, logical_or
-from flambeau.ops.elementwise import abs as magnitude, maximum, minimum, where
+from flambeau.ops.arithmetic import copysign
+from flambeau.ops.compare import isinf, isnan, logical_and, logical_not, logical_or
+from flambeau.ops.elementwise import abs as magnitude, full_like, maximum, minimum, where
 from flambeau.ops.mathematics import (asinh, atan2, cos, cosh, exp, expm1, hypot, log, log1p, sin, sinh, sqrt,
                                       tan)
 
@@ -24,7 +25,7 @@ class Pair:
     @property
     def y(self):
         """The imaginary part, zeros for a real number."""
-        return self.re * 0.0 if self.im is None else self.im
+        return full_like(self.re, 0.0) if self.im is None else self.im
 
     def __add__(self, other):
         if self.im is None or other.im is None:

@@ -30,8 +30,8 @@ class Full(Sized):
 
     def prepare(self, values):
         values = Sized.prepare(self, values)
-        if not isinstance(values["fill_value"], (bool, int, float)):
-            fail(self.name, "the value is not a number", values["fill_value"], "a bool, int or float",
+        if not isinstance(values["fill_value"], (bool, int, float, complex)):
+            fail(self.name, "the value is not a number", values["fill_value"], "a number",
                  kind=ArgumentError)
         return values | {"dtype": values["dtype"] or scalar_dtype(values["fill_value"])}
 

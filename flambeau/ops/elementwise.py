@@ -191,6 +191,7 @@ class Div(Binary):
     promotion = "float"
     alias_names = ("divide", "true_divide")
     dtypes = FLOATING
+    divisor = 1
     samples = binary_samples(away_from_zero=True)
 
     def types(self, inputs, attrs):
@@ -233,6 +234,7 @@ def floor_quotient(b, x, y):
 class FloorDivide(Binary):
     """The quotient rounded toward minus infinity, in the promoted dtype."""
 
+    divisor = 1
     samples = binary_samples(away_from_zero=True)
 
     def reference(input, other):
@@ -249,6 +251,7 @@ class FloorDivide(Binary):
 class Remainder(Binary):
     """input - floor(input / other) * other: the sign of the divisor."""
 
+    divisor = 1
     samples = binary_samples(away_from_zero=True)
     tolerance = ulps(16)
 

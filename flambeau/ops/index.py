@@ -3,15 +3,42 @@
 from flambeau.base.errors import DTypeError, ShapeError, fail
 from flambeau.base.lazy import LazyModule
 from flambeau.ops import plans
-from flambeau.ops.elementwise import EVERY, NUMBERS
-from flambeau.ops.kinds import Indexed
-from flambeau.ops.samples import ulps
+from flambeau.ops.elementwise import EVERY, NUMBERS, where
+from flambeau.ops.kinds import Composite, Indexed
+from flambeau.ops.reduce import amax, amin
+from flambeau.ops.samples import ulps, unary_samples
 from flambeau.ops.spec import op
 from flambeau.runtime import _core
 from flambeau.types.dtype import int32, int64
 from flambeau.types.shape import normalize_axis, show_shape
 
 numpy = LazyModule("numpy")
+
+
+@op
+class IndexBounds(Composite):
+    """(lowest, highest) of all elements, in one pass."""
+
+    name = "_index_bounds"
+    signature = "input"
+    outputs = ("low", "high")
+    dtypes = (int32, int64)
+    tolerance = ulps(0)
+    samples = unary_samples(0, 9)
+    empty_error = True
+    differentiable = False
+
+    def compute(input):
+        return amin(input), amax(input)
+
+    def reference(input):
+        return input.min(), input.max()
+
+
+def bounds_of(index):
+    """(lowest, highest) value of an index tensor that has elements, as ints."""
+    low, high = _index_bounds(index.detach())           # noqa: F821
+    return low.item(), high.item()
 
 
 def check_index(name, index, size):
@@ -22,15 +49,11 @@ def check_index(name, index, size):
         fail(name, "an index must hold integers", index.dtype, "int64 or int32", kind=DTypeError)
     if index.numel() == 0:
         return index
-    from flambeau.ops.reduce import amax, amin
-    low, high = amin(index.detach()).item(), amax(index.detach()).item()
+    low, high = bounds_of(index)
     if low < -size or high >= size:
         fail(name, "an index is out of bounds", low if low < -size else high, f"values in [{-size}, {size})",
              kind=IndexError)
-    if low < 0:
-        from flambeau.ops.elementwise import where
-        index = where(index < 0, index + size, index)
-    return index
+    return where(index < 0, index + size, index) if low < 0 else index
 
 
 class AlongAxis(Indexed):
@@ -230,7 +253,6 @@ def embedding(index, weight, padding_idx=None):
     if index.dtype not in (int32, int64):
         fail("embedding", "indices must be integers", index.dtype, "int64 or int32", kind=DTypeError)
     if padding_idx is not None and weight.requires_grad:
-        from flambeau.ops.elementwise import where
         rows = reshape(index, (-1, 1)) == padding_idx
         picked = index_select(weight, 0, reshape(index, (-1,)))         # noqa: F821
         picked = where(rows, picked.detach(), picked)

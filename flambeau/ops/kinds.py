@@ -42,10 +42,11 @@ class Elementwise(Op):
     States `scalar(b, *elements, **attributes)`, built with `ir.loops.Builder` and total: defined for NaN, infinities, integer 0 and
     minimum. `promotion` says how dtypes combine: 'same'; 'float' (integers become the default dtype);
     'compare' (operands promoted, result bool); 'bool' (operands and result bool). `unpromoted` names how many leading operands
-    keep out of promotion (a bool condition).
+    keep out of promotion (a bool condition); `divisor` the operand in which integers must not be 0 (checked in eager calls).
     """
 
     kind = "elementwise"
+    divisor = None
     numbers = True
     promotion = "same"
     unpromoted = 0
@@ -99,8 +100,9 @@ class Reduction(Op):
     """Combines the elements along axes.
 
     States `combine` (an associative operation of the Loops table: add, mul, min, max, and, or), `identity(dtype)`; optionally
-    `value(b, x)` (what is combined), `finish(b, total, count)`. `accumulate` is 'same', 'sum' (bool and integers in
-    int64) or 'float' (integers refused), 'bool'. `empty_error` refuses reductions over no elements.
+    `value(b, x)` (what is combined), `weight(b, count, dtype)` (a factor of it that is the same for all elements of a
+    result), `finish(b, total, count)`. `accumulate` is 'same', 'sum' (bool and integers in int64) or 'float' (integers
+    refused), 'bool'. `empty_error` refuses reductions over no elements.
     """
 
     kind = "reduction"
@@ -109,6 +111,7 @@ class Reduction(Op):
     combine = None
     identity = None
     value = None
+    weight = None
     finish = None
     empty_error = False
 

@@ -2,12 +2,17 @@
 
 Every op takes matrices in the last two axes and batches of them in the axes before; operands of one op have
 the same batch
-axes (the functions of `linalg_functions` broadcast). The derivatives are those of real matrices.
+axes (the functions of `linalg_functions` broadcast). Gradients of complex matrices are conjugate Wirtinger
+derivatives: a function that is holomorphic has the derivative of real matrices between two conjugations (`holomorphic`),
+in the others `mh` stands where real matrices have a transpose.
 """
+
+import functools
 
 from flambeau.base.errors import ShapeError, fail
 from flambeau.base.lazy import LazyModule
-from flambeau.ops.elementwise import where
+from flambeau.ops.complex_kernels import conjugate, parts
+from flambeau.ops.elementwise import cast, where
 from flambeau.ops.host import require_floating
 from flambeau.ops.join import cat
 from flambeau.ops.kinds import Opaque
@@ -39,6 +44,31 @@ def checked(name, function, *arrays, **how):
 def mt(x):
     """The transpose of each matrix."""
     return transpose(x, -1, -2)
+
+
+def mh(x):
+    """The conjugate transpose of each matrix."""
+    return conjugate(transpose(x, -1, -2))
+
+
+def holomorphic(derivative):
+    """Decorator: the derivative of real matrices, made that of complex ones too."""
+    @functools.wraps(derivative)
+    def both(grad, *operands, **attributes):
+        grad = tuple(map(conjugate, grad)) if isinstance(grad, tuple | list) else conjugate(grad)
+        got = derivative(grad, *operands, **attributes)
+        return tuple(map(conjugate, got)) if isinstance(got, tuple) else conjugate(got)
+    return both
+
+
+def like(x, other):
+    """x in the dtype of `other`."""
+    return x if x.dtype is other.dtype else cast(x, other.dtype)
+
+
+def imaginary_part(x):
+    """i Im(x), complex; 0 for real x."""
+    return (x - conjugate(x)) * 0.5
 
 
 def matrices(name, *operands, square=False, half=False):
@@ -101,7 +131,7 @@ class LinalgDet(Dense):
     reference = host
 
     def derivative(grad, A):
-        return unsqueeze(unsqueeze(grad, -1), -1) * _linalg_cofactor(A)           # noqa: F821
+        return unsqueeze(unsqueeze(grad, -1), -1) * conjugate(_linalg_cofactor(A))           # noqa: F821
 
 
 @op
@@ -118,11 +148,12 @@ class LinalgCofactor(Dense):
         n = s.shape[-1]
         others = numpy.where(numpy.eye(n, dtype=bool), 1, s[..., None, :]).prod(-1)
         sign = numpy.linalg.det(u) * numpy.linalg.det(vh)
-        return (u * (others * sign[..., None])[..., None, :]) @ vh
+        return (u.conj() * (others * sign[..., None])[..., None, :]) @ vh.conj()
 
     def reference(A):
         return numpy.linalg.det(A)[..., None, None] * numpy.swapaxes(numpy.linalg.inv(A), -1, -2)
 
+    @holomorphic
     def derivative(grad, out, A):
         inverse = mt(_linalg_inv(A))          # noqa: F821
         share = total(total(grad * out, -1, True), -2, True)
@@ -146,10 +177,14 @@ class LinalgSlogdet(Dense):
 
     reference = host
 
-    def derivative(grad, A):
-        if grad[1] is None:
+    def derivative(grad, out, A):
+        into_sign, growth = grad
+        if into_sign is not None and into_sign.dtype.kind == "c":       # the sign turns with the imaginary part
+            turn = imaginary_part(into_sign * conjugate(out[0]))
+            growth = turn if growth is None else turn + growth
+        if growth is None:
             return None
-        return unsqueeze(unsqueeze(grad[1], -1), -1) * mt(_linalg_inv(A))         # noqa: F821
+        return unsqueeze(unsqueeze(growth, -1), -1) * mh(_linalg_inv(A))         # noqa: F821
 
 
 @op
@@ -167,6 +202,7 @@ class LinalgInv(Dense):
 
     reference = host
 
+    @holomorphic
     def derivative(grad, out, A):
         inverse = mt(out)
         return -matmul(matmul(inverse, grad), inverse)
@@ -192,15 +228,15 @@ class LinalgPinv(Dense):
     reference = host
 
     def derivative(grad, out, A):
-        g, across = mt(grad), mt(out)
+        g, across = mh(grad), mh(out)
         if A.shape[-2] <= A.shape[-1]:
             k = matmul(g, out)
             spread = matmul(k, across)
-            return -mt(matmul(out, k)) + spread - matmul(matmul(A, out), spread) \
+            return -mh(matmul(out, k)) + spread - matmul(matmul(A, out), spread) \
                 + matmul(matmul(across, out), g - matmul(k, A))
         k = matmul(out, g)
         spread = matmul(across, k)
-        return -mt(matmul(k, out)) + matmul(matmul(g - matmul(A, k), out), across) + spread \
+        return -mh(matmul(k, out)) + matmul(matmul(g - matmul(A, k), out), across) + spread \
             - matmul(matmul(spread, out), A)
 
 
@@ -230,6 +266,7 @@ class LinalgSolve(System):
 
     reference = host
 
+    @holomorphic
     def derivative(grad, out, A, B):
         into_b = _linalg_solve(mt(A), grad)          # noqa: F821
         return -matmul(into_b, mt(out)), into_b
@@ -260,6 +297,7 @@ class LinalgSolveTriangular(System):
             A = A - A * numpy.eye(A.shape[-1]) + numpy.eye(A.shape[-1])
         return numpy.linalg.solve(A, B)
 
+    @holomorphic
     def derivative(grad, out, A, B, *, upper, unitriangular):
         into_b = _linalg_solve_triangular(mt(A), grad, upper=not upper,  # noqa: F821
                                           unitriangular=unitriangular)  # noqa: F821
@@ -286,11 +324,11 @@ class LinalgCholesky(Dense):
     reference = host
 
     def derivative(grad, out, A):
-        product = _lower_triangle(matmul(mt(out), grad), 0)
+        product = _lower_triangle(matmul(mh(out), grad), 0)
         product = product - _diagonal_matrix(product) * 0.5
-        solved = _linalg_solve_triangular(mt(out), product, upper=True)           # noqa: F821
-        solved = mt(_linalg_solve_triangular(mt(out), mt(solved), upper=True))    # noqa: F821
-        return (solved + mt(solved)) * 0.5
+        solved = _linalg_solve_triangular(mh(out), product, upper=True)           # noqa: F821
+        solved = mh(_linalg_solve_triangular(mh(out), mh(solved), upper=True))    # noqa: F821
+        return (solved + mh(solved)) * 0.5
 
 
 @op
@@ -320,7 +358,7 @@ class LinalgQrReduced(Dense):
             if into_r is not None:
                 behind = narrow(into_r, -1, m, n - m)
                 rest = matmul(q, behind)
-                extra = matmul(narrow(A, -1, m, n - m), mt(behind))
+                extra = matmul(narrow(A, -1, m, n - m), mh(behind))
                 into_q = extra if into_q is None else into_q + extra
                 into_r = narrow(into_r, -1, 0, m)
             first = _qr_square(into_q, into_r, q, narrow(r, -1, 0, m))
@@ -330,15 +368,17 @@ class LinalgQrReduced(Dense):
 
 def _qr_square(into_q, into_r, q, r):
     """The gradient of A = q r with square r."""
-    middle = None if into_r is None else matmul(r, mt(into_r))
+    middle = None if into_r is None else matmul(r, mh(into_r))
     if into_q is not None:
-        part = matmul(mt(into_q), q)
+        part = matmul(mh(into_q), q)
         middle = -part if middle is None else middle - part
-    both = _lower_triangle(middle, -1)
-    middle = matmul(q, both + mt(both) + _diagonal_matrix(middle))
+    both, diagonal = _lower_triangle(middle, -1), _diagonal_matrix(middle)
+    if middle.dtype.kind == "c":
+        diagonal = diagonal - imaginary_part(diagonal)
+    middle = matmul(q, both + mh(both) + diagonal)
     if into_q is not None:
         middle = middle + into_q
-    return mt(_linalg_solve_triangular(r, mt(middle), upper=True))       # noqa: F821
+    return mh(_linalg_solve_triangular(r, mh(middle), upper=True))       # noqa: F821
 
 
 def _smaller(m, n):
@@ -370,12 +410,14 @@ class LinalgEigh(Dense):
         (into_values, into_vectors), (values, vectors) = grad, out
         middle = None if into_values is None else _eye_like(A) * unsqueeze(into_values, -1)
         if into_vectors is not None:
-            gap = unsqueeze(values, -2) - unsqueeze(values, -1) + _eye_like(A)
-            turned = matmul(mt(vectors), into_vectors) / gap
+            gap = unsqueeze(values, -2) - unsqueeze(values, -1)
+            gap = gap + _eye_like(gap)
+            turned = matmul(mh(vectors), into_vectors) / gap
             turned = turned - _diagonal_matrix(turned)
             middle = turned if middle is None else middle + turned
-        result = matmul(matmul(vectors, middle), mt(vectors))
-        return (result + mt(result)) * 0.5
+        middle = like(middle, vectors)
+        result = matmul(matmul(vectors, middle), mh(vectors))
+        return (result + mh(result)) * 0.5
 
 
 @op
@@ -384,7 +426,6 @@ class LinalgEig(Dense):
 
     name = "_linalg_eig"
     outputs = ("eigenvalues", "eigenvectors")
-    differentiable = False
 
     def infer(self, inputs, attrs):
         matrices("eig", *inputs, square=True)
@@ -395,6 +436,20 @@ class LinalgEig(Dense):
         return tuple(checked("eig", numpy.linalg.eig, A))
 
     reference = host
+
+    def derivative(grad, out, A):
+        (into_values, into_vectors), (values, vectors) = grad, out
+        middle = None if into_values is None else _eye_like(vectors) * unsqueeze(into_values, -1)
+        if into_vectors is not None:
+            inner = matmul(mh(vectors), into_vectors)
+            diagonal = _diagonal_matrix(inner)          # of a vector's length nothing depends
+            inner = inner - matmul(matmul(mh(vectors), vectors), diagonal - imaginary_part(diagonal))
+            gap = unsqueeze(values, -2) - unsqueeze(values, -1)
+            turned = inner / conjugate(gap + _eye_like(gap))
+            turned = turned - _diagonal_matrix(turned)
+            middle = turned if middle is None else middle + turned
+        result = _linalg_solve(mh(vectors), matmul(middle, mh(vectors)))        # noqa: F821
+        return result if A.dtype.kind == "c" else parts(result)[0]
 
 
 @op
@@ -423,22 +478,26 @@ class LinalgSvdReduced(Dense):
         (into_u, into_s, into_vh), (u, s, vh) = grad, out
         m, n = A.shape[-2:]
         row, column = unsqueeze(s, -2), unsqueeze(s, -1)
-        eye = _eye_like(matmul(mt(u), u))
-        gap = (row - column) * (row + column) + eye
+        gap = (row - column) * (row + column)
+        eye = _eye_like(gap)
+        gap = gap + eye
         middle = eye * column * 0 if into_s is None else eye * unsqueeze(into_s, -1)
         if into_u is not None:
-            inner = matmul(mt(u), into_u)
-            middle = middle + (inner - mt(inner)) / gap * row
+            inner = matmul(mh(u), into_u)
+            skew = inner - mh(inner)
+            middle = middle + (skew * (1 - eye)) / gap * row
+            if skew.dtype.kind == "c":          # a phase common to both vectors is free
+                middle = middle + _diagonal_matrix(skew) * 0.5 / row
         if into_vh is not None:
-            inner = matmul(vh, mt(into_vh))
-            middle = middle + column * ((inner - mt(inner)) / gap)
-        result = matmul(matmul(u, middle), vh)
+            inner = matmul(vh, mh(into_vh))
+            middle = middle + column * ((inner - mh(inner)) * (1 - eye) / gap)
+        result = matmul(matmul(u, like(middle, u)), vh)
         if into_u is not None and m != s.shape[-1]:
             rest = into_u / row
-            result = result + matmul(rest - matmul(u, matmul(mt(u), rest)), vh)
+            result = result + matmul(rest - matmul(u, matmul(mh(u), rest)), vh)
         if into_vh is not None and n != s.shape[-1]:
             rest = into_vh / column
-            result = result + matmul(u, rest - matmul(matmul(rest, mt(vh)), vh))
+            result = result + matmul(u, rest - matmul(matmul(rest, mh(vh)), vh))
         return result
 
 
@@ -462,6 +521,7 @@ class LinalgLuFactor(Dense):
 
     reference = host
 
+    @holomorphic
     def derivative(grad, out, A):
         (packed, pivots, _), into = out, grad[0]
         m, n = packed.shape[-2:]
@@ -532,6 +592,7 @@ class MatrixExp(Dense):
 
     reference = host
 
+    @holomorphic
     def derivative(grad, A):
         n = A.shape[-1]
         across = mt(A)

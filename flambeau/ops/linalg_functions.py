@@ -2,13 +2,13 @@
 
 from collections import namedtuple
 
-from flambeau.base.errors import ShapeError, fail
+from flambeau.base.errors import DTypeError, ShapeError, fail
 from flambeau.ops import linalg as dense
+from flambeau.ops.complex_kernels import conjugate, parts
 from flambeau.ops.create import iota
 from flambeau.ops.elementwise import cast, where
-from flambeau.ops.host import require_floating
 from flambeau.ops.kinds import broadcast
-from flambeau.ops.linalg import mt
+from flambeau.ops.linalg import mh, mt
 from flambeau.ops.matmul import matmul
 from flambeau.ops.out import with_out
 from flambeau.ops.reduce import amax, sum as total
@@ -116,10 +116,21 @@ def pinv(A, rcond=None, hermitian=False, *, atol=None, rtol=None):
     if rcond is not None:
         rtol = rcond
     if hermitian:
-        # where the gradient goes; the values are those of the lower triangle
-        both = (A + mt(A)) * 0.5
-        A = both + (_lower_triangle(A) + mt(_lower_triangle(A, -1)) - both).detach()
+        return _hermitian_pinv(A, atol, rtol)
     return dense._linalg_pinv(A, _relative(A, atol, rtol))
+
+
+def _hermitian_pinv(A, atol, rtol):
+    """From the eigenvalues; only the lower triangle is read."""
+    from flambeau.ops.elementwise import abs as magnitude
+    values, vectors = dense._linalg_eigh(A)
+    if 0 in A.shape:
+        return mt(A) * 1
+    size = magnitude(values)
+    limit = unsqueeze(amax(size, -1), -1) * _relative(A, atol, rtol)
+    kept = size > limit
+    inverse = where(kept, 1.0, 0.0) / where(kept, values, 1.0)
+    return matmul(vectors * unsqueeze(inverse, -2), mh(vectors))
 
 
 def _relative(A, atol, rtol):
@@ -192,7 +203,10 @@ def lstsq(A, B, rcond=None, *, driver=None):
     """The X of least squares |A X - B|, with residuals, rank and singular values (empty but for driver
     'gelsd', 'gelss').
     """
-    require_floating("linalg.lstsq", A, B)
+    dense.matrices("lstsq", A)
+    if A.dtype is not B.dtype:
+        fail("linalg.lstsq", "the operands have different dtypes", [A.dtype, B.dtype], "one dtype",
+             kind=DTypeError)
     vector = A.ndim - 1 == B.ndim and tuple(B.shape) == tuple(A.shape[:-1])
     b = unsqueeze(B, -1) if vector else B
     if A.shape[-2] != b.shape[-2]:
@@ -202,7 +216,8 @@ def lstsq(A, B, rcond=None, *, driver=None):
     m, n = A.shape[-2:]
     rank = matrix_rank(A) if driver != "gels" else A.new_empty((0,), dtype=int64)
     values = dense._linalg_svd_reduced(A.detach())[1] if driver in ("gelsd", "gelss") else A.new_empty((0,))
-    residuals = total((matmul(A, solution) - b) ** 2, -2)
+    rest = matmul(A, solution) - b
+    residuals = total(parts(rest * conjugate(rest))[0] if rest.dtype.kind == "c" else rest ** 2, -2)
     full = driver == "gels" or bool((rank == n).all())
     if m <= n or driver in (None, "gelsy") or not full:
         residuals = narrow(reshape(residuals, (-1,)), 0, 0, 0)
@@ -214,8 +229,8 @@ def lstsq(A, B, rcond=None, *, driver=None):
 @with_out
 def cholesky(input, upper=False):
     """Lower triangular L with input = L L^T, or with `upper` its transpose."""
-    factor = dense._linalg_cholesky(mt(input) if upper else input)
-    return mt(factor) if upper else factor
+    factor = dense._linalg_cholesky(mh(input) if upper else input)
+    return mh(factor) if upper else factor
 
 
 @with_out
@@ -228,7 +243,7 @@ def _factored(L, upper):
     """A from its Cholesky factor, of which one triangle is read; the gradient goes to all of L."""
     triangle = (_upper_triangle if upper else _lower_triangle)(L.detach())
     factor = L + (triangle - L.detach()) if L.requires_grad else triangle
-    return matmul(mt(factor), factor) if upper else matmul(factor, mt(factor))
+    return matmul(mh(factor), factor) if upper else matmul(factor, mh(factor))
 
 
 @public(method=True)
@@ -282,7 +297,7 @@ def svd_decomposition(A, full_matrices=True, *, driver=None):
     dense.matrices("svd", A)
     u, s, vh = dense._linalg_svd_reduced(A)
     if full_matrices and A.shape[-1] != A.shape[-2]:
-        u, vh = _completed(u), mt(_completed(mt(vh)))
+        u, vh = _completed(u), mh(_completed(mh(vh)))
     return Svd(u, s, vh)
 
 
@@ -302,9 +317,9 @@ def _completed(q):
 @public(method=True)
 @with_out
 def svd(input, some=True, compute_uv=True):
-    """(U, S, V) with input = U diag(S) V^T."""
+    """(U, S, V) with input = U diag(S) V^H."""
     u, s, vh = svd_decomposition(input, not some)
-    return OldSvd(u, s, mt(vh))
+    return OldSvd(u, s, mh(vh))
 
 
 @with_out
@@ -371,13 +386,13 @@ def lu_decomposition(A, *, pivot=True):
 
 @with_out
 def lu_solve_factored(LU, pivots, B, *, left=True, adjoint=False):
-    """X with A X = B (left=False: X A = B; adjoint: A^T in place of A), from A's decomposition."""
+    """X with A X = B (left=False: X A = B; adjoint: A^H in place of A), from A's decomposition."""
     if not left:
-        return mt(lu_solve_factored(LU, pivots, mt(B), adjoint=not adjoint))
+        return mh(lu_solve_factored(LU, pivots, mh(B), adjoint=not adjoint))
     p, low, up = lu_unpack(LU, pivots)
     if adjoint:
-        y = solve_triangular(mt(up), B, upper=False)
-        return matmul(p, solve_triangular(mt(low), y, upper=True, unitriangular=True))
+        y = solve_triangular(mh(up), B, upper=False)
+        return matmul(p, solve_triangular(mh(low), y, upper=True, unitriangular=True))
     y = solve_triangular(low, matmul(mt(p), B), upper=False, unitriangular=True)
     return solve_triangular(up, y, upper=True)
 
@@ -536,19 +551,19 @@ def linalg_vander(x, *, N=None):
 
 @with_out
 def vecdot(x, y, *, dim=-1):
-    """The sum of products along one axis."""
-    return total(x * y, dim)
+    """The sum of products along one axis, of the conjugates of x."""
+    return total(conjugate(x) * y, dim)
 
 
 @with_out
 def householder_product(A, tau):
-    """The first columns of the product of Householder reflections (I - tau v v^T)."""
+    """The first columns of the product of Householder reflections (I - tau v v^H)."""
     m, n = A.shape[-2:]
     vectors = _lower_triangle(A, -1) + _eye_like(A)
     q = expand(narrow(_eye_like(matmul(A, mt(A))), -1, 0, n), tuple(A.shape)) + A * 0
     for i in range(tau.shape[-1] - 1, -1, -1):
         v = narrow(vectors, -1, i, 1)
-        q = q - matmul(v, matmul(mt(v), q)) * unsqueeze(narrow(tau, -1, i, 1), -1)
+        q = q - matmul(v, matmul(mh(v), q)) * unsqueeze(narrow(tau, -1, i, 1), -1)
     return q
 
 
@@ -568,7 +583,7 @@ def geqrf(input):
 @public(method=True)
 @with_out
 def ormqr(input, tau, other, left=True, transpose=False):
-    """Q @ other (left=False: other @ Q; transpose: Q^T) for the Q of `geqrf`."""
+    """Q @ other (left=False: other @ Q; transpose: Q^H) for the Q of `geqrf`."""
     from flambeau.ops.join import cat
     m, k = input.shape[-2], tau.shape[-1]
     columns = narrow(input, -1, 0, k)
@@ -576,7 +591,7 @@ def ormqr(input, tau, other, left=True, transpose=False):
         columns = cat((columns, columns.new_zeros((*columns.shape[:-1], m - k))), -1)
         tau = cat((tau, tau.new_zeros((*tau.shape[:-1], m - k))), -1)
     q = householder_product(columns, tau)
-    q = mt(q) if transpose else q
+    q = mh(q) if transpose else q
     return matmul(q, other) if left else matmul(other, q)
 
 
@@ -585,7 +600,7 @@ def svd_lowrank(A, q=6, niter=2, M=None):
     """(U, S, V) of the q largest singular values of A - M."""
     u, s, vh = dense._linalg_svd_reduced(A if M is None else A - M)
     k = min(q, s.shape[-1])
-    return narrow(u, -1, 0, k), narrow(s, -1, 0, k), narrow(mt(vh), -1, 0, k)
+    return narrow(u, -1, 0, k), narrow(s, -1, 0, k), narrow(mh(vh), -1, 0, k)
 
 
 @public(method=False)

@@ -302,10 +302,15 @@ def cross_entropy(input, target, weight=None, ignore_index=-100, reduction="mean
                                               label_smoothing)
     loss = cross_entropy_loss(input, target, weight, ignore_index, reduction,       # noqa: F821
                               label_smoothing)[0]
-    if loss.ndim == 0 and not getattr(type(loss), "is_traced", False):
-        value = loss.item()
-        if value != value:
-            check_classes("cross_entropy", input, target, ignore_index)
+    return checked_loss("cross_entropy", loss, input, target, ignore_index)
+
+
+def checked_loss(name, loss, input, target, ignore_index):
+    """The loss of class numbers, which is NaN where a target is none; then the eager call is refused."""
+    if not getattr(type(loss), "is_traced", False) and not loss.is_shape_only:
+        plain = loss.detach()
+        if bool((plain != plain).any()):
+            check_classes(name, input, target, ignore_index)
     return loss
 
 
@@ -314,11 +319,13 @@ def check_classes(name, input, target, ignore_index):
     classes = input.shape[class_axis(input)]
     if target.numel() == 0:
         return
-    counted = where(target == ignore_index, 0, target)
-    for worst in (amin(counted).item(), amax(counted).item()):
-        if not 0 <= worst < classes:
-            fail(name, "a target is out of bounds", worst, f"0 to {classes - 1}, or {ignore_index} to ignore",
-                 kind=IndexError)
+    numbers = target.detach().numpy()
+    wrong = (numbers != ignore_index) & ((numbers < 0) | (numbers >= classes))
+    if wrong.any():
+        place = tuple(int(i) for i in numpy.argwhere(wrong)[0])
+        fail(name, "a target is out of bounds",
+             f"{numbers[place]} at position {place[0] if len(place) == 1 else place}",
+             f"0 to {classes - 1}, or {ignore_index} to ignore", kind=IndexError)
 
 
 # ------------------------------------------------------------------------------ probabilities

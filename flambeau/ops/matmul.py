@@ -20,8 +20,6 @@ def same_dtype(name, first, *others):
         if other is not None and other.dtype is not first.dtype:
             fail(name, "the dtypes of the operands differ", [first.dtype, other.dtype], "one dtype",
                  hint="cast one of them with .to(dtype)", kind=DTypeError)
-    if first.dtype.kind == "c":
-        fail(name, "complex tensors are storage only so far", first.dtype, kind=DTypeError)
 
 
 def accumulator(dtype):

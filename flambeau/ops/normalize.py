@@ -11,7 +11,7 @@ from flambeau.base.errors import ArgumentError, DTypeError, ShapeError, fail
 from flambeau.base.lazy import LazyModule
 from flambeau.ops.compare import isfinite
 from flambeau.ops.create import full
-from flambeau.ops.elementwise import cast, maximum, scale, where
+from flambeau.ops.elementwise import cast, maximum, minimum, scale, where
 from flambeau.ops.kinds import Composite
 from flambeau.ops.mathematics import exp, log, rsqrt, sqrt
 from flambeau.ops.reduce import amax, amin, axes_of, count_of, mean, numpy_axes, spread, sum
@@ -182,9 +182,18 @@ class Spread(AlongAxes):
 
 def deviation(x, dim, correction):
     """(mean, variance) with the reduced axes kept, from widened x."""
-    center = mean(x, dim, True)
+    return deviation_from(mean(x, dim, True), x, dim, correction)
+
+
+def deviation_from(center, x, dim, correction):
     away = x - center
     return center, sum(away * away, dim, True) / divisor(x, dim, correction)
+
+
+def bounded_deviation(x, dim, correction):
+    """As `deviation`, with a mean that rounding does not move out of the range of x: equal numbers vary by nothing."""
+    center = minimum(maximum(mean(x, dim, True), amin(x, dim, True)), amax(x, dim, True))
+    return deviation_from(center, x, dim, correction)
 
 
 def divisor(x, dim, correction):
@@ -203,7 +212,7 @@ class Var(Spread):
     """Variance over `dim` (None: all), the squares divided by count - correction."""
 
     def compute(input, dim, unbiased, keepdim, correction):
-        return narrow(drop(deviation(widen(input), dim, correction)[1], dim, keepdim), input.dtype)
+        return narrow(drop(bounded_deviation(widen(input), dim, correction)[1], dim, keepdim), input.dtype)
 
     def reference(input, dim=None, unbiased=None, keepdim=False, correction=1):
         return numpy.var(input, axis=numpy_axes(dim), keepdims=keepdim, ddof=correction)
@@ -217,7 +226,7 @@ class Std(Spread):
     """Standard deviation over `dim` (None: all): the root of `var`."""
 
     def compute(input, dim, unbiased, keepdim, correction):
-        return narrow(drop(sqrt(deviation(widen(input), dim, correction)[1]), dim, keepdim), input.dtype)
+        return narrow(drop(sqrt(bounded_deviation(widen(input), dim, correction)[1]), dim, keepdim), input.dtype)
 
     def reference(input, dim=None, unbiased=None, keepdim=False, correction=1):
         return numpy.std(input, axis=numpy_axes(dim), keepdims=keepdim, ddof=correction)
@@ -235,7 +244,7 @@ class VarMean(Spread):
     outputs = ("var", "mean")
 
     def compute(input, dim, unbiased, keepdim, correction):
-        center, variance = deviation(widen(input), dim, correction)
+        center, variance = bounded_deviation(widen(input), dim, correction)
         return tuple(narrow(drop(r, dim, keepdim), input.dtype) for r in (variance, center))
 
     def reference(input, dim=None, unbiased=None, keepdim=False, correction=1):

@@ -74,7 +74,7 @@ class PowerNorm(Composite):
 @with_out
 def vector_norm(x, ord=2, dim=None, keepdim=False, *, dtype=None):
     """The norm of all elements or over `dim`: see `PowerNorm`."""
-    if x.dtype.kind != "f" or (dtype is not None and dtype.kind != "f"):
+    if x.dtype.kind not in "fc" or (dtype is not None and dtype.kind not in "fc"):
         fail("linalg.vector_norm", "expected a floating point tensor", x.dtype, hint="x.float()",
              kind=DTypeError)
     if not isinstance(ord, (int, float)):
@@ -92,7 +92,7 @@ def vector_norm(x, ord=2, dim=None, keepdim=False, *, dtype=None):
 @with_out
 def matrix_norm(A, ord="fro", dim=(-2, -1), keepdim=False, *, dtype=None):
     """The norm of each matrix: 'fro', 'nuc', 1, -1 (columns), inf, -inf (rows), 2, -2 (singular values)."""
-    if A.dtype.kind != "f":
+    if A.dtype.kind not in "fc":
         fail("linalg.matrix_norm", "expected a floating point tensor", A.dtype, hint="A.float()",
              kind=DTypeError)
     if A.ndim < 2:

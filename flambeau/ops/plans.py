@@ -98,10 +98,15 @@ def _make_elementwise(operation, codes, attrs):
     graph = Graph(operation.name, tuple(inputs), (Node(operation.name, tuple(inputs), tuple(attrs.items()), (out,)),),
                   (out,))
     signature = Signature(operation.name, tuple(operands), attrs, ((result, n),), (), operation)
-    return compiler().pointwise(signature, graph)
+    plan = compiler().pointwise(signature, graph)
+    if operation.divisor is not None and all(d.kind in "iub" for d in inner):
+        plan.divisor = operation.divisor
+    return plan
 
 
 def _pointwise_hook(operation, codes):
+    if any(dtypes.ALL[c % _ZERO_DIM].kind == "c" for c in codes if c not in _NUMBERS):
+        return None             # complex operands: not for the native path
     attrs = {n: d for n, d in operation.parameters.items() if n not in operation.operands}
     return _make_elementwise(operation, tuple(codes), attrs)
 
@@ -189,7 +194,7 @@ def make_plan(operation, values, operands, attrs):
         outputs = result if isinstance(result, tuple) else (result,)
         graph = tracer.finish(outputs)
     except Exception:
-        _explain(operation, operands, attrs)
+        explain(operation, operands, attrs)
         raise
     results = tuple((o.dtype, tuple(o.shape) if isinstance(o, Value) else ()) for o in graph.outputs)
     sizes = tuple((str(s), i, axis) for i, d in enumerate(described) for axis, s in enumerate(d.shape) if isinstance(s, Dim))
@@ -227,7 +232,7 @@ def _replace_operands(operation, values, stand_ins):
     return traced
 
 
-def _explain(operation, operands, attrs):
+def explain(operation, operands, attrs):
     """Infer with the real sizes, for an error that names them."""
     inputs = [Value(f"x{i}", o.dtype, tuple(o.shape)) for i, o in enumerate(operands) if isinstance(o, Tensor)]
     operation.infer(inputs, attrs)
@@ -264,6 +269,8 @@ def apply(operation, operands, attrs):
     tracer = trace.current()
     if tracer is not None and not any(isinstance(v, Tensor) for v in operands):
         return operation.trace(tracer, values)
+    if any(isinstance(v, Tensor) and v.dtype.kind == "c" for v in operands):
+        return operation.function(*operands, **attrs)
     return operation.eager(values)
 
 
@@ -555,27 +562,17 @@ def zeros_of(shape):
     return write(out, 0)
 
 
-def _broadcast_error(plan, args):
-    from flambeau.types.shape import broadcast_shapes
-    shapes = [tuple(a.shape) for a in args if isinstance(a, Tensor)]
-    broadcast_shapes(*shapes, op=plan.spec["signature"].name)
-
-
-def _plan_check(plan, args):
-    signature = plan.spec["signature"]
-    if signature.operation is not None:
-        signature.operation.prepare(assemble(signature.operation, args, signature.attrs))
-        _explain(signature.operation, args, signature.attrs)
-    fail(signature.name, "the sizes of the operands do not agree", [tuple(a.shape) for a in args if isinstance(a, Tensor)])
-
-
 def row_major(x):
     """A row-major copy of a real tensor, on the tape."""
     from flambeau.ops.spec import REGISTRY
     copying = REGISTRY["copy"]
     out = _core.empty_strided(tuple(x.shape), None, x.dtype)
     plain = x.detach() if x.requires_grad else x
-    _core.run_into(elementwise_plan(copying, [plain], {}), [plain], out)
+    if x.dtype.kind == "c":
+        from flambeau.ops.write import write
+        write(out, plain)
+    else:
+        _core.run_into(elementwise_plan(copying, [plain], {}), [plain], out)
     out._reset_version()
     if x.requires_grad and _core.grad_mode():
         record_python(copying, (x,), out, {})
@@ -588,6 +585,4 @@ _core.set_hook("backward_rule", backward_rule)
 _core.set_hook("derivative", derivative)
 _core.set_hook("sum_to", sum_to)
 _core.set_hook("zeros", zeros_of)
-_core.set_hook("broadcast_error", _broadcast_error)
-_core.set_hook("plan_check", _plan_check)
 _core.set_hook("pack_results", lambda operation, results: operation.pack(results))

@@ -1,6 +1,7 @@
 """Products of vectors, matrices and tensors beside `matmul`: plain functions over ops."""
 
 from flambeau.base.errors import ShapeError, fail
+from flambeau.ops.complex_kernels import conjugate
 from flambeau.ops.elementwise import mul
 from flambeau.ops.matmul import bmm, matmul, same_dtype
 from flambeau.ops.out import with_out
@@ -43,7 +44,7 @@ def dot(input, tensor):
 @with_out
 def vdot(input, other):
     """The sum of products of two vectors (of the conjugate of the first)."""
-    return dot(input, other)
+    return dot(conjugate(input), other)
 
 
 @public(method=True, aliases=("ger",))

@@ -1,7 +1,6 @@
-"""One step of recurrent cells behind their matrix products: gates, state and output in one kernel each way.
+"""Recurrent cells behind their matrix products, one step at a time or a whole sequence in one kernel each way.
 
-`projected` is the product of the step's input, `own` that of the last state; gates stand side by side in
-both.
+`projected` is the product of the inputs, `own` that of the last state; gates stand side by side in both.
 """
 
 from flambeau.base.errors import ShapeError, fail
@@ -9,16 +8,18 @@ from flambeau.base.lazy import LazyModule
 from flambeau.ops import plans
 from flambeau.ops.activation import sigmoid
 from flambeau.ops.join import cat
-from flambeau.ops.kinds import Composite
+from flambeau.ops.kinds import Composite, Template
 from flambeau.ops.mathematics import tanh
 from flambeau.ops.loss import same_sizes
-from flambeau.ops.matmul import same_dtype
+from flambeau.ops.elementwise import cast, where
+from flambeau.ops.matmul import linear, mm, same_dtype
 from flambeau.ops.normalize import narrow, widen
+from flambeau.ops.reduce import sum as total
 from flambeau.ops.samples import ulps
 from flambeau.ops.spec import op
-from flambeau.ops.view import slice_
+from flambeau.ops.view import slice_, transpose
 from flambeau.runtime import _core
-from flambeau.types.dtype import FLOATING
+from flambeau.types.dtype import FLOATING, float32, float64, int64
 
 numpy = LazyModule("numpy")
 
@@ -134,3 +135,282 @@ class GruGates(Step):
         return (narrow(cat((of_reset, of_update, of_new), 1), state.dtype),
                 narrow(cat((of_reset, of_update, of_new * reset), 1), state.dtype),
                 narrow(g * update, state.dtype))
+
+
+# ------------------------------------------------------------------------------ whole sequences
+GATES = {"tanh": 1, "relu": 1, "lstm": 4, "gru": 3}
+KEPT = {"tanh": 0, "relu": 0, "lstm": 4, "gru": 4}      # values of each unit and step that backward needs
+
+
+def check_layer(name, values):
+    """The sizes and dtypes of a layer's operands."""
+    projected, weight, starts, hidden = (values[n] for n in ("projected", "weight", "starts", "hidden"))
+    cell, bias = values["cell"], values["bias"]
+    same_dtype(name, projected, weight, hidden, cell, bias)
+    if starts.dtype is not int64 or starts.ndim != 1 or hidden.ndim != 2:
+        fail(name, "starts or hidden are not what they should be", [starts.dtype, tuple(starts.shape),
+                                                                    tuple(hidden.shape)],
+             "int64 (steps + 1) and (batch, hidden)", kind=ShapeError)
+    width = hidden.shape[1]
+    rows = GATES[values["mode"]] * width
+    fits = projected.ndim == 2 and same_sizes((projected.shape[1],), (rows,)) \
+        and same_sizes(tuple(weight.shape), (rows, width)) \
+        and (cell is None or same_sizes(tuple(cell.shape), tuple(hidden.shape))) \
+        and (bias is None or same_sizes(tuple(bias.shape), (rows,))) and (cell is None) != (values["mode"] == "lstm")
+    if not fits:
+        fail(name, "gates and state do not fit", [tuple(x.shape) for x in (projected, weight, hidden)],
+             "(rows, gates * hidden), (gates * hidden, hidden) and (batch, hidden)", kind=ShapeError)
+
+
+@op
+class RecurrentLayer(Template):
+    """All steps of one layer in one direction, in one kernel.
+
+    projected (rows, gates * hidden): the inputs' product, one step after the other; step t has rows
+    starts[t] to starts[t + 1], no more than the step before (packed sequences) nor than the batch. weight
+    (gates * hidden, hidden), hidden and cell (batch, hidden); bias (gates * hidden) is added to the product
+    of the state. mode: 'tanh', 'relu', 'lstm' or 'gru'; `reverse` runs from the last step to the first.
+
+    Gives output (rows, hidden), the last state of each sequence and, with `keep`, what backward needs; what
+    there is none of is empty.
+    """
+
+    internal = True
+    remembered = False          # the sizes are checked at every call
+    kind = "scan"
+    signature = "projected, weight, starts, hidden, cell=None, bias=None, mode='lstm', reverse=False, keep=True"
+    operands = ("projected", "weight", "starts", "hidden", "cell", "bias")
+    outputs = ("output", "last", "last_cell", "gates", "before", "cells")
+    dtypes = (float32, float64)
+    tolerance = ulps(256)
+
+    def prepare(self, values):
+        check_layer(self.name, values)
+        return values
+
+    def infer_shape(projected, weight, starts, hidden, *others, mode, keep, **attributes):
+        rows, width, none = projected[0], hidden[1], (0,)
+        each, lstm = (rows, width), mode == "lstm"
+        kept = (rows, KEPT[mode] * width) if keep and KEPT[mode] else none
+        return each, hidden, hidden if lstm else none, kept, each if keep else none, each if keep and lstm else none
+
+    def infer_dtype(projected, *others, **attributes):
+        return projected
+
+    def lower(planner, inputs, outputs, *, mode, reverse, keep, cell="given", bias="given"):
+        inputs = list(inputs)
+        for position, operand in ((4, cell), (5, bias)):
+            if operand is None:
+                inputs.insert(position, None)
+        planner.templates.recurrent.launch_layer(planner, mode, inputs, outputs, reverse, keep)
+
+    def derivative(grad, out, projected, weight, starts, hidden, cell=None, bias=None, *, mode, reverse):
+        lstm = mode == "lstm"
+        of_projected, of_own, of_hidden, of_cell = recurrent_gradient(      # noqa: F821
+            grad[0], grad[1], grad[2] if lstm else None, projected, weight, starts, hidden, cell, bias,
+            out[0], out[3] if KEPT[mode] else None, out[4], out[5] if lstm else None, mode, reverse)
+        if mode != "gru":
+            of_own = of_projected
+        of_weight = recurrent_weight_gradient(of_own, out[4], out[0], hidden, starts, reverse)  # noqa: F821
+        return (of_projected, of_weight, None, of_hidden, of_cell if lstm else None,
+                None if bias is None else total(of_own, 0))
+
+
+@op
+class RecurrentGradient(Template):
+    """(of projected, of the state's product where that differs, of hidden, of cell) of a RecurrentLayer.
+
+    The kernel reads what the layer kept; the layer's operands are there for derivatives of higher order, which
+    run step by step.
+    """
+
+    internal = True
+    differentiable = False
+    kind = "scan"
+    signature = ("of_output, of_last, of_last_cell, projected, weight, starts, hidden, cell, bias, "
+                 "output, gates, before, cells, mode, reverse")
+    operands = ("of_output", "of_last", "of_last_cell", "projected", "weight", "starts", "hidden", "cell",
+                "bias", "output", "gates", "before", "cells")
+    outputs = ("of_projected", "of_own", "of_hidden", "of_cell")
+    dtypes = (float32, float64)
+    tolerance = ulps(256)
+
+    def infer(self, inputs, attrs):
+        named = slots_of(self, inputs, attrs)
+        dtype, rows, state = inputs[0].dtype, tuple(named["projected"].shape), tuple(named["hidden"].shape)
+        mode, none = attrs["mode"], (0,)
+        return [(dtype, s) for s in (rows, rows if mode == "gru" else none, state,
+                                     state if mode == "lstm" else none)]
+
+    def eager(self, values):
+        tensors = [v for v in values.values() if isinstance(v, _core.Tensor)]
+        if _core.grad_mode() and any(t.requires_grad for t in tensors):
+            return self.pack(step_by_step(**{n: values[n] for n in (
+                "of_output", "of_last", "of_last_cell", "projected", "weight", "starts", "hidden", "cell", "bias",
+                "mode", "reverse")}))
+        return super().eager(values)
+
+    def lower(planner, inputs, outputs, **attrs):
+        named = slots_of(RecurrentGradient, inputs, attrs)
+        planner.templates.recurrent.launch_gradient(planner, attrs["mode"], named, outputs, attrs["reverse"])
+
+
+@op
+class RecurrentWeightGradient(Template):
+    """of_own.T @ before: (gates * hidden, hidden). For derivatives of higher order, `before` is read from the
+    layer's output and first state."""
+
+    internal = True
+    differentiable = False
+    kind = "contraction"
+    signature = "of_own, before, output, hidden, starts, reverse"
+    operands = ("of_own", "before", "output", "hidden", "starts")
+    dtypes = (float32, float64)
+    tolerance = ulps(256)
+
+    def infer_shape(of_own, before, *others, **attributes):
+        return of_own[1], before[1]
+
+    def eager(self, values):
+        if _core.grad_mode() and any(v.requires_grad for v in values.values() if isinstance(v, _core.Tensor)):
+            before = before_each_step(values["output"], values["hidden"], values["starts"], values["reverse"])
+            return mm(transpose(values["of_own"], 0, 1), before)
+        return super().eager(values)
+
+    def lower(planner, inputs, outputs, **attributes):
+        planner.templates.recurrent.launch_weight_gradient(planner, inputs[0], inputs[1], outputs[0])
+
+
+def slots_of(operation, inputs, attrs):
+    """name -> operand, None where the call gave none."""
+    inputs = iter(inputs)
+    return {name: None if name in attrs else next(inputs) for name in operation.operands}
+
+
+def recurrent(mode, rows, starts, hidden, cell=None, *, weight_ih, weight_hh, bias_ih=None, bias_hh=None,
+              weight_hr=None, reverse=False):
+    """A whole layer in one direction: (output, last hidden) or, of an LSTM, (output, last hidden, last cell).
+
+    rows (rows, width) are the inputs, one step after the other as `recurrent_layer` says; half precision is
+    computed in float32. weight_hr projects the output of an LSTM, which then goes step by step.
+    """
+    dtype = rows.dtype
+    rows, hidden, cell, weight_ih, weight_hh, bias_ih, bias_hh, weight_hr = (
+        None if x is None else widen(x)
+        for x in (rows, hidden, cell, weight_ih, weight_hh, bias_ih, bias_hh, weight_hr))
+    apart = mode == "gru"           # the reset gate stands between the state's product and the sum
+    both = bias_ih if apart or bias_ih is None else bias_ih + bias_hh
+    projected = linear(rows, weight_ih, both)
+    if weight_hr is not None:
+        results = _projected_steps(projected, starts.tolist(), hidden, cell, weight_hh, weight_hr, reverse)
+    else:
+        operands = (projected, weight_hh, hidden, cell, bias_hh if apart else None)
+        keep = _core.grad_mode() and any(x is not None and x.requires_grad for x in operands)
+        results = recurrent_layer(*operands[:2], starts, *operands[2:], mode, reverse, keep)    # noqa: F821
+    return tuple(narrow(x, dtype) for x in results[:3 if mode == "lstm" else 2])
+
+
+def _projected_steps(projected, bounds, hidden, cell, weight_hh, weight_hr, reverse):
+    """The steps of an LSTM with projected outputs."""
+    found, order = {}, range(len(bounds) - 1)
+    for t in reversed(order) if reverse else order:
+        given = rows_of(projected, bounds[t], bounds[t + 1])
+        (now, others), (level, other_levels) = (_head(x, given.shape[0]) for x in (hidden, cell))
+        raw, level = lstm_gates(given, linear(now, weight_hh), level)           # noqa: F821
+        found[t] = linear(raw, weight_hr)
+        hidden, cell = _joined(found[t], others), _joined(level, other_levels)
+    return cat(tuple(found[t] for t in order), 0), hidden, cell
+
+
+# ------------------------------------------------------------------------------ derivatives of higher order
+def rows_of(x, start, stop):
+    return slice_(x, (("slice", start, stop, 1), ("slice", 0, x.shape[1], 1)))
+
+
+def before_each_step(output, hidden, starts, reverse):
+    """The state before each row of `output`."""
+    bounds, state, found = starts.tolist(), hidden, {}
+    order = range(len(bounds) - 1)
+    for t in reversed(order) if reverse else order:
+        now = rows_of(output, bounds[t], bounds[t + 1])
+        found[t], others = _head(state, now.shape[0])
+        state = _joined(now, others)
+    return cat(tuple(found[t] for t in order), 0) if found else output
+
+
+def step_by_step(of_output, of_last, of_last_cell, projected, weight, starts, hidden, cell, bias, mode, reverse):
+    """The gradients of a layer in ops on the tape: every step forward again, then every step backward."""
+    bounds = starts.tolist()
+    order = list(range(len(bounds) - 1))
+    order = order[::-1] if reverse else order
+    steps, state = {}, (hidden, cell)
+    for t in order:
+        state, steps[t] = _forward_step(rows_of(projected, bounds[t], bounds[t + 1]), state, weight, bias, mode)
+    found, state = {}, (of_last, of_last_cell)
+    for t in reversed(order):
+        grad = rows_of(of_output, bounds[t], bounds[t + 1])
+        state, found[t] = _backward_step(grad, state, steps[t], weight, mode)
+    pieces = [cat(tuple(found[t][part] for t in range(len(order))), 0) if order else projected * 0
+              for part in range(2 if mode == "gru" else 1)]
+    empty = slice_(of_last, (("slice", 0, 0, 1), ("slice", 0, 0, 1)))
+    return (pieces[0], pieces[1] if mode == "gru" else empty, state[0], state[1] if mode == "lstm" else empty)
+
+
+def _head(x, count):
+    """The first rows, and the others (None where there are none)."""
+    if x is None or count == x.shape[0]:
+        return x, None
+    return rows_of(x, 0, count), rows_of(x, count, x.shape[0])
+
+
+def _joined(head, tail):
+    return head if tail is None else cat((head, tail), 0)
+
+
+def _columns(x, count):
+    """`count` parts side by side."""
+    width = x.shape[1] // count
+    return [slice_(x, (("slice", 0, x.shape[0], 1), ("slice", i * width, i * width + width, 1)))
+            for i in range(count)]
+
+
+def _forward_step(given, state, weight, bias, mode):
+    """(the next state, what the step's derivative needs)."""
+    (hidden, others), (cell, other_cells) = (_head(x, given.shape[0]) for x in state)
+    own = linear(hidden, weight, bias)
+    if mode == "lstm":
+        take, keep, new, give = _columns(given + own, 4)
+        values = sigmoid(take), sigmoid(keep), tanh(new), sigmoid(give)
+        after = values[1] * cell + values[0] * values[2]
+        level = tanh(after)
+        return (_joined(values[3] * level, others), _joined(after, other_cells)), (*values, level, cell)
+    if mode == "gru":
+        given, own = _columns(given, 3), _columns(own, 3)
+        reset, update = sigmoid(given[0] + own[0]), sigmoid(given[1] + own[1])
+        new = tanh(given[2] + reset * own[2])
+        return (_joined(new + update * (hidden - new), others), None), (reset, update, new, own[2], hidden)
+    x = given + own
+    out = tanh(x) if mode == "tanh" else where(x > 0, x, 0.0)
+    return (_joined(out, others), None), (out,)
+
+
+def _backward_step(grad, state, kept, weight, mode):
+    """(gradients of the last state, (of the gates, of the state's product))."""
+    (of_hidden, others), (of_cell, other_cells) = (_head(x, grad.shape[0]) for x in state)
+    grad = grad + of_hidden
+    if mode == "lstm":
+        take, keep, new, give, level, cell = kept
+        of_cell = of_cell + grad * give * (1.0 - level * level)
+        both = cat((of_cell * new * take * (1.0 - take), of_cell * cell * keep * (1.0 - keep),
+                    of_cell * take * (1.0 - new * new), grad * level * give * (1.0 - give)), 1)
+        return (_joined(mm(both, weight), others), _joined(of_cell * keep, other_cells)), (both, both)
+    if mode == "gru":
+        reset, update, new, own, hidden = kept
+        of_new = grad * (1.0 - update) * (1.0 - new * new)
+        of_update = grad * (hidden - new) * update * (1.0 - update)
+        of_reset = of_new * own * reset * (1.0 - reset)
+        of_given, of_own = cat((of_reset, of_update, of_new), 1), cat((of_reset, of_update, of_new * reset), 1)
+        return (_joined(grad * update + mm(of_own, weight), others), None), (of_given, of_own)
+    out, = kept
+    slope = grad * (1.0 - out * out) if mode == "tanh" else where(out > 0, grad, 0.0)
+    return (_joined(mm(slope, weight), others), None), (slope, slope)

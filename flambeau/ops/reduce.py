@@ -6,7 +6,7 @@ from flambeau.ops.kinds import Reduction, compute_dtype
 from flambeau.ops.samples import ulps, unary_samples
 from flambeau.ops.spec import op
 from flambeau.ops.view import expand, reshape
-from flambeau.types.dtype import FLOATING, bool_, uint8
+from flambeau.types.dtype import FLOATING, bool_, float64, int64, uint8
 
 numpy = LazyModule("numpy")
 
@@ -64,6 +64,15 @@ class Sum(Folding):
         return spread(grad, x, dim, keepdim)
 
 
+def power_below_inverse(b, count, dtype):
+    """The power of two w with 1/2 < w * count <= 1: the sum of w * x does not overflow where the mean does not, and has
+    the digits of the sum of x, as w only moves the exponent."""
+    bits = b.call("bitcast", b.cast(count, float64), dtype=int64)
+    exponent = b.shr(bits, b.const(52, int64))            # of 2**e <= count < 2**(e + 1), plus 1023
+    inverse = b.shl(b.sub(b.const(2045, int64), exponent), b.const(52, int64))
+    return b.cast(b.call("bitcast", inverse, dtype=float64), dtype)
+
+
 @op
 class Mean(Folding):
     """Mean over `dim` (None: all)."""
@@ -75,8 +84,12 @@ class Mean(Folding):
     def identity(dtype):
         return 0
 
+    def weight(b, count, dtype):
+        return power_below_inverse(b, count, dtype)
+
     def finish(b, total, count):
-        return b.div(total, b.cast(count, total.dtype))
+        weight = power_below_inverse(b, count, total.dtype)
+        return b.div(total, b.mul(b.cast(count, total.dtype), weight))
 
     def reference(input, dim=None, keepdim=False, dtype=None):
         return numpy.mean(input, axis=numpy_axes(dim), keepdims=keepdim)

@@ -7,15 +7,11 @@ that view.
 from flambeau.base.errors import fail
 from flambeau.ops import plans
 from flambeau.ops import view as views
-from flambeau.ops.create import full
-from flambeau.ops.elementwise import cast, full_like, where
-from flambeau.ops.join import stack
 from flambeau.ops.shape import select, swapaxes, swapdims
 from flambeau.ops.spec import FUNCTIONS, public
 from flambeau.ops.strided import Recorded, as_strided
 from flambeau.ops.view import squeeze, transpose, unsqueeze
 from flambeau.runtime import _core
-from flambeau.runtime._core import Tensor
 from flambeau.types.dtype import complex64, complex128, float32, float64
 from flambeau.types.layout import contiguous_strides
 from flambeau.types.shape import numel
@@ -85,38 +81,6 @@ def view_as_complex(input):
              strides)
     strides = tuple(s // 2 for s in strides[:-1])
     return _other_dtype(VIEW_AS_COMPLEX, input, tuple(input.shape[:-1]), strides, dtype)
-
-
-def _pairs(value, part):
-    """(..., 2): the real and imaginary parts of a number or tensor in the dtype `part`."""
-    if not isinstance(value, Tensor):
-        return stack([full((), float(v), part) for v in (value.real, value.imag)])
-    if value.dtype.kind == "c":
-        return cast(view_as_real(value), part)
-    value = cast(value, part)
-    return stack([value, full_like(value, 0)], -1)
-
-
-def is_complex(value):
-    """True for complex tensors and numbers."""
-    return value.dtype.kind == "c" if isinstance(value, Tensor) else type(value) is complex
-
-
-def choose(condition, input, other):
-    """`where`, for complex operands too."""
-    if not is_complex(input) and not is_complex(other):
-        return where(condition, input, other)
-    wide = any(isinstance(v, Tensor) and v.dtype in (complex128, float64) for v in (input, other))
-    part = float64 if wide else float32
-    return view_as_complex(where(unsqueeze(condition, -1), _pairs(input, part), _pairs(other, part)))
-
-
-def conjugate(input):
-    """The complex conjugate as a copy; real tensors themselves."""
-    if input.dtype.kind != "c":
-        return input
-    pairs = view_as_real(input)
-    return view_as_complex(stack([select(pairs, -1, 0), -select(pairs, -1, 1)], -1))
 
 
 def part_of(name, which):

@@ -9,9 +9,8 @@ from flambeau.base.errors import DTypeError, ShapeError, fail
 from flambeau.base.lazy import LazyModule
 from flambeau.ops.create import full
 from flambeau.ops.elementwise import NUMBERS, cast, full_like, where
-from flambeau.ops.index import AlongAxis, check_index, gather, index_select, launch
+from flambeau.ops.index import AlongAxis, bounds_of, check_index, gather, index_select, launch
 from flambeau.ops.out import with_out
-from flambeau.ops.reinterpret import choose
 from flambeau.ops.samples import ulps
 from flambeau.ops.shape import own_memory, put_view
 from flambeau.ops.spec import FUNCTIONS, INPLACE, REGISTRY, op, public
@@ -164,9 +163,7 @@ def check_places(name, index, size, kind):
     """Raise `kind` unless all values of an index tensor are in [0, size)."""
     if index.is_shape_only or index.numel() == 0:
         return
-    from flambeau.ops.reduce import amax, amin
-    index = index.detach()
-    low, high = amin(index).item(), amax(index).item()
+    low, high = bounds_of(index)
     if low < 0 or high >= size:
         fail(name, f"index {low if low < 0 else high} is out of bounds for dimension with size {size}",
              kind=kind)
@@ -409,7 +406,7 @@ def index_fill(input, dim, index, value):
     index = check_index("index_fill", reshape(index, (index.numel(),)), size)
     named = scatter_rows(full((size,), 0, int32), 0, index, full((index.shape[0],), 1, int32), "set")
     shape = tuple(size if a == dim else 1 for a in range(input.ndim))
-    return choose(reshape(cast(named, bool_), shape), number_as(value, input), input)
+    return where(reshape(cast(named, bool_), shape), number_as(value, input), input)
 
 
 for _function in (scatter, scatter_reduce, index_reduce):

@@ -162,7 +162,7 @@ def adjoint(input):
     if input.ndim < 2:
         fail("adjoint", "tensor.adjoint() is only supported on matrices or batches of matrices",
              tuple(input.shape))
-    from flambeau.ops.reinterpret import conjugate
+    from flambeau.ops.complex_kernels import conjugate
     return conjugate(transpose(input, -2, -1))
 
 

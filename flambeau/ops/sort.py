@@ -9,6 +9,7 @@ from collections import namedtuple
 
 from flambeau.base.errors import ArgumentError, fail
 from flambeau.base.lazy import LazyModule
+from flambeau.ops.create import full
 from flambeau.ops.elementwise import EVERY, full_like, where
 from flambeau.ops.host import array_of, run_host, tensor_of
 from flambeau.ops.index import gather, gather_sum
@@ -101,11 +102,44 @@ class Topk(Ordered):
         return x, int64
 
     def lower(planner, inputs, outputs, *, k, dim, largest, sorted):
-        planner.templates.order.launch_best(planner, inputs[0], outputs, dim, k, largest)
+        planner.templates.order_best.launch_best(planner, inputs[0], outputs, dim, k, largest)
 
     def reference(input, k, dim=-1, largest=True, sorted=True):
         places = (numpy.argmax if largest else numpy.argmin)(input, axis=dim, keepdims=True)
         return numpy.take_along_axis(input, places, dim), places
+
+
+@op
+class AtRank(Ordered):
+    """(values, indices) of the element of each line along `dim` that has the rank, counted from 0, in the
+    order of sort(); `rank` has size 1 along `dim`."""
+
+    internal = True
+    signature = "input, rank, dim"
+    operands = ("input", "rank")
+    cases = ({"dim": -1},)
+    shapes = ((7,), (5, 7), (2, 3, 80))
+
+    def samples(rng, shape):
+        lead = shape[:-1]
+        return [rng.uniform(-3, 3, shape), rng.integers(0, max(shape[-1], 1), (*lead, 1)) if shape else 0]
+
+    def infer_shape(x, rank, *, dim):
+        shape = (*x[:dim], 1, *x[dim + 1:]) if x else x
+        return shape, shape
+
+    def infer_dtype(x, rank, *, dim):
+        return x, int64
+
+    def lower(planner, inputs, outputs, *, dim):
+        planner.templates.order_best.launch_at_rank(planner, *inputs, outputs, dim)
+
+    def reference(input, rank, dim):
+        places = numpy.take_along_axis(numpy.argsort(input, axis=dim, kind="stable"), rank, dim)
+        return numpy.take_along_axis(input, places, dim), places
+
+    def derivative(grads, out, x, rank, *, dim):
+        return (gather_sum(grads[0], dim, out[1], x.shape[dim]) if x.ndim else grads[0]), None
 
 
 def check_rank(name, x, k, dim, least):
@@ -145,7 +179,7 @@ def kthvalue(input, k, dim=-1, keepdim=False):
     """(values, indices) of the k-th smallest element along `dim`, counted from 1."""
     dim = line_axis("kthvalue", input, dim)
     check_rank("kthvalue", input, k, dim, 1)
-    return Kthvalue(*_at_rank(topk(input, k, dim, False), k - 1, dim, keepdim))         # noqa: F821
+    return Kthvalue(*_at_rank(input, k - 1, dim, keepdim))
 
 
 @public()
@@ -168,26 +202,20 @@ def _median(name, input, dim, keepdim, ignore_nan, result):
             return full_like(sum(input), float("nan"))
         return _median(name, reshape(input, (-1,)), 0, False, ignore_nan, result)[0]
     dim = line_axis(name, input, dim, True)
-    found = sort(input, dim)            # noqa: F821
-    if not input.ndim:
-        return result(*found)
-    size = input.shape[dim]
+    size = input.shape[dim] if input.ndim else 1
     rank = (size - 1) // 2
     if input.dtype.kind == "f":
-        count = sum(found[0] == found[0], dim, True)            # NaN stand behind them
+        count = sum(input == input, dim, True)                  # NaN stand behind them
         rank = where(count > 0, count - 1, 0) // 2 if ignore_nan else where(count < size, count, rank)
-    return result(*_at_rank(found, rank, dim, keepdim))
+    return result(*_at_rank(input, rank, dim, keepdim))
 
 
-def _at_rank(found, rank, dim, keepdim):
-    """What stands at a rank, a number or one of each line, in sorted (values, indices)."""
-    if not found[0].ndim:
-        return found
-    if isinstance(rank, Tensor):
-        found = [gather(f, dim, rank) for f in found]
-    else:
-        found = [narrow(f, dim, rank, 1) for f in found]
-    return found if keepdim else [squeeze(f, dim) for f in found]
+def _at_rank(input, rank, dim, keepdim):
+    """(values, indices) of the elements that stand at a rank, a number or one of each line, once sorted."""
+    if not isinstance(rank, Tensor):
+        rank = full((*input.shape[:dim], 1, *input.shape[dim + 1:]) if input.ndim else (), rank, int64)
+    found = at_rank(input, rank.detach(), dim)                  # noqa: F821
+    return found if keepdim or not input.ndim else [squeeze(f, dim) for f in found]
 
 
 @op

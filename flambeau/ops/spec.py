@@ -68,6 +68,10 @@ class Op:
 
     # ------------------------------------------------------------------ calling
     def bind_arguments(self, args, kwargs):
+        """The call's arguments, checked and normalised."""
+        return self.prepare(self.gather_arguments(args, kwargs))
+
+    def gather_arguments(self, args, kwargs):
         """The call's arguments by parameter name, in the order of the signature, defaults filled in."""
         names = self.positional
         if self.variadic is not None and self.variadic not in kwargs:
@@ -91,7 +95,7 @@ class Op:
                 fail(self.name, f"argument {name!r} is missing", want=self.signature, kind=ArgumentError)
             if isinstance(value, list):
                 values[name] = tuple(value)
-        return self.prepare(values)
+        return values
 
     def gather_variadic(self, args):
         """(x, 2, 3) -> (x, (2, 3)) for ops that take sizes either way."""
@@ -160,7 +164,7 @@ def _roles(function):
 
 
 _STATEMENTS = ("scalar", "derivative", "reference", "infer_dtype", "infer_shape", "view", "compute", "combine", "identity",
-               "finish", "lower", "host", "samples", "value", "check", "eager_function")
+               "finish", "weight", "lower", "host", "samples", "value", "check", "eager_function")
 
 
 def op(cls):
@@ -210,9 +214,21 @@ def get(name):
 
 
 # ------------------------------------------------------------------------------ the one door
+_COMPLEX = {}       # is_complex(value), call(operation, args, kwargs): the complex form of a call
+
+
+def set_complex(is_complex, call):
+    """Name who takes the calls with complex operands (complex_kinds.py)."""
+    _COMPLEX.update(is_complex=is_complex, call=call)
+
+
 def bind(operation, args, kwargs):
     """Hand a call to the interpreter on top: a tracer if one of its values takes part, else eager execution."""
     out = kwargs.pop("out", None) if kwargs else None
+    if any(map(_COMPLEX["is_complex"], args)) or any(map(_COMPLEX["is_complex"], kwargs.values())):
+        result = _COMPLEX["call"](operation, args, kwargs)
+        if result is not NotImplemented:
+            return result if out is None else write_out(operation, out, result)
     values = operation.bind_arguments(args, kwargs)
     tracer = _find_tracer(values)
     if tracer is not None:

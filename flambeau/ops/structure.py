@@ -5,12 +5,12 @@ from flambeau.base.lazy import LazyModule
 from flambeau.ops import shape as shapes
 from flambeau.ops import view as views
 from flambeau.ops.create import full, iota
-from flambeau.ops.elementwise import EVERY, cast
+from flambeau.ops.elementwise import EVERY, cast, where
 from flambeau.ops.index import index_select
 from flambeau.ops.join import cat, stack
 from flambeau.ops.kinds import View
 from flambeau.ops.out import with_out
-from flambeau.ops.reinterpret import choose, detach, view_as_complex, view_as_real
+from flambeau.ops.reinterpret import detach, view_as_complex, view_as_real
 from flambeau.ops.samples import unary_samples
 from flambeau.ops.shape import atleast_1d, atleast_2d, atleast_3d, ravel, tensor_list
 from flambeau.types.dtype import bool_
@@ -206,7 +206,7 @@ def _across(name, x):
 
 
 def _masked(x, inside):
-    return choose(inside, x, False if x.dtype.kind == "b" else 0)
+    return where(inside, x, False if x.dtype.kind == "b" else 0)
 
 
 @public(inplace=True)
@@ -358,7 +358,7 @@ def where_(condition, input=None, other=None):
     """input where condition is true, else other; for a condition alone the places of its true elements."""
     if input is None and other is None:
         return _places(condition)
-    return choose(condition, input, other)
+    return where(condition, input, other)
 
 
 def _places(condition):

@@ -45,7 +45,7 @@ class Convolution(Convolving):
         from flambeau.ops.reduce import sum as total
         window = (kernel_size, stride, padding, dilation, groups)
         grads = (convolution_input_gradient(grad, w, tuple(x.shape), *window),      # noqa: F821
-                 convolution_weight_gradient(x, grad, *window))                     # noqa: F821
+                 convolution_weight_gradient(x, grad, tuple(w.shape), *window))     # noqa: F821
         return grads if b is None else (*grads, total(grad, (0, 2, 3)))
 
     def samples(rng, shape):
@@ -97,29 +97,29 @@ class ConvolutionInputGradient(Convolving):
 
     def derivative(g, grad, w, *, size, kernel_size, stride, padding, dilation, groups):
         window = (kernel_size, stride, padding, dilation, groups)
-        return (convolution(g, w, None, *window),               # noqa: F821
-                convolution_weight_gradient(g, grad, *window))  # noqa: F821
+        return (convolution(g, w, None, *window),                                   # noqa: F821
+                convolution_weight_gradient(g, grad, tuple(w.shape), *window))      # noqa: F821
 
 
 @op
 class ConvolutionWeightGradient(Convolving):
-    """The gradient of a convolution's weight."""
+    """The gradient of a convolution's weight of shape `size`."""
 
     internal = True
-    signature = f"input, grad, {NUMBERS}"
+    signature = f"input, grad, size, {NUMBERS}"
     operands = ("input", "grad")
 
-    def infer_shape(x, grad, *, kernel_size, groups, **attrs):
-        return (grad[1], x[1] // groups, *kernel_size)
+    def infer_shape(x, grad, *, size, **attrs):
+        return tuple(size)
 
-    def lower(planner, inputs, outputs, *, kernel_size, stride, padding, dilation, groups):
+    def lower(planner, inputs, outputs, *, size, kernel_size, stride, padding, dilation, groups):
         x, grad = inputs
         spec = planner.templates.Convolution(kernel_size, stride, padding, dilation, groups, False,
                                              grad.dtype)
         planner.templates.convolution(planner, "backward_weight", inputs, outputs[0], spec, x.shape,
                                       grad.shape)
 
-    def derivative(g, x, grad, *, kernel_size, stride, padding, dilation, groups):
+    def derivative(g, x, grad, *, size, kernel_size, stride, padding, dilation, groups):
         window = (kernel_size, stride, padding, dilation, groups)
         return (convolution_input_gradient(grad, g, tuple(x.shape), *window),   # noqa: F821
                 convolution(x, g, None, *window))                               # noqa: F821

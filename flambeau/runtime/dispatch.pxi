@@ -67,9 +67,11 @@ cdef class PointwisePlan:
     cdef uint64_t dense_class
     cdef list rules                      # BackwardRule by mask of needed inputs
     cdef public object spec              # what the compiler keeps with the plan
+    cdef public int divisor              # the integer operand that must not be 0; -1: none
 
     def __init__(self, in_codes, out_codes, int64_t grain, build, spec):
         cdef int i
+        self.divisor = -1
         self.n_inputs, self.n_outputs = len(in_codes), len(out_codes)
         if self.n_inputs + self.n_outputs > MAX_OPERANDS:
             raise ValueError(f"an elementwise kernel takes at most {MAX_OPERANDS} operands")

@@ -137,6 +137,8 @@ cdef int run_pointwise(PointwisePlan plan, PyObject** args, PyObject** outs) exc
     cdef uint64_t classes = plan.dense_class
     cdef Tensor first = None, t
     cdef kernel_fn kernel
+    if plan.divisor >= 0:
+        refuse_zero(plan, args[plan.divisor])
     for i in range(n_in):
         if is_tensor(args[i]):
             t = <Tensor>args[i]
@@ -170,6 +172,29 @@ cdef int run_pointwise(PointwisePlan plan, PyObject** args, PyObject** outs) exc
         kernel(block, 0, first.numel_)
     else:
         parallel_for(kernel, block, first.numel_, plan.grain, True)
+    return 0
+
+
+cdef int refuse_zero(PointwisePlan plan, PyObject* divisor) except -1:
+    """Raise ZeroDivisionError if an integer divisor is or has a zero."""
+    cdef Tensor t
+    cdef int64_t i, value = 0
+    cdef int size
+    if not is_tensor(divisor):
+        if <object>divisor == 0:
+            _HOOKS["zero_divisor"](plan, None)
+        return 0
+    t = <Tensor>divisor
+    if t.storage is None:
+        return 0
+    if not t.contiguous_:
+        t = <Tensor>_HOOKS["own_copy"](t)
+    size = _ITEMSIZE[t.code]
+    for i in range(t.numel_):
+        memcpy(&value, t.first + i * size, size)
+        if value == 0:
+            _HOOKS["zero_divisor"](plan, <object>divisor)
+            raise ZeroDivisionError("integer division by zero")
     return 0
 
 

@@ -209,7 +209,7 @@ def masked_fill(self, mask, value):
     """`value`, cast to the tensor's dtype, where mask is true."""
     if isinstance(value, Tensor):
         value = cast(value, self.dtype)
-    elif self.dtype.kind != "f":
+    elif self.dtype.kind not in "fc":
         value = bool(value) if self.dtype is bool_ else int(value)
     return REGISTRY["where"].function(mask, value, self)
 

@@ -7,8 +7,8 @@ Layout of a file (all integers little-endian):
     header      JSON: {"tree": ..., "tensors": [...], "storages": [{"offset", "bytes", "sha256"}]}
     storages    raw bytes, each at a multiple of 64; offsets count from the first such place after the header
 
-Tensors that share memory share a storage, so views stay views of the same data. A part of a large tensor
-brings the whole storage along; save its `clone()` to leave that out. Loading runs no code from the file: the
+Tensors that share memory share a storage, so views stay views of the same data. Of a storage only the stretch is
+written that the saved tensors show, so a part of a large tensor takes the bytes of the part. Loading runs no code from the file: the
 tree knows only the kinds of `saved_tree.py`, and every size is checked against the bytes that are there.
 """
 
@@ -88,6 +88,7 @@ def save(obj, f):
         return save_file(obj, f)
     encoder = Encoder(storage_of)
     tree = encoder.encode(obj)
+    encoder.trim()
     writer = _Writer(tree, encoder.tensors, encoder.storages)
     if hasattr(f, "write"):
         writer.write(f)

@@ -17,6 +17,7 @@ from flambeau.types.device import Device
 _EXACT_INTEGER = 1 << 53        # beyond, other JSON readers would round
 _MAPPINGS = {"dict": dict, "OrderedDict": OrderedDict, "Counter": Counter}
 _SEQUENCES = {"list": list, "tuple": tuple, "set": set, "frozenset": frozenset, "Size": Size}
+_ALIGNMENT = 64             # bytes: a multiple of every element's size
 _KINDS = {kind: name for name, kind in (_MAPPINGS | _SEQUENCES).items()}
 
 
@@ -88,6 +89,16 @@ class Encoder:
             record["storage"] = self._storage(tensor)
         return record
 
+    def trim(self):
+        """Leave out of each storage what no tensor shows in front of and behind what they do show."""
+        for number, data in enumerate(self.storages):
+            records = [record for record in self.tensors if record["storage"] == number]
+            spans = [_span(record) for record in records]
+            first = min(start for start, _ in spans) // _ALIGNMENT * _ALIGNMENT
+            self.storages[number] = data[first:max(first, max(end for _, end in spans))]
+            for record in records:
+                record["offset"] -= first // dtypes.by_name(record["dtype"]).itemsize
+
     def _storage(self, tensor):
         identity, data = self._storage_of(tensor)
         key = identity, data.nbytes
@@ -95,6 +106,14 @@ class Encoder:
             self._storage_numbers[key] = len(self.storages)
             self.storages.append(data)
         return self._storage_numbers[key]
+
+
+def _span(record):
+    """The first byte of a tensor in its storage, and the one behind its last."""
+    size = dtypes.by_name(record["dtype"]).itemsize
+    reach = sum((size - 1) * stride for size, stride in zip(record["shape"], record["strides"]))
+    count = reach + 1 if all(record["shape"]) else 0
+    return record["offset"] * size, (record["offset"] + count) * size
 
 
 def dtype_name(dtype):

@@ -91,7 +91,7 @@ def test_targets_and_chunks_give_the_same_bits(target):
     expected = run_native(gemm.matmul_kernel(float32), copies, params, grain=3)["C"]
     run = jit.callable_kernel(kernel, target)
     extent = loops_interpret.extent(kernel, params)
-    assert extent == gemm.gemm_extent(2, 70, 150, float32, target)
+    assert extent == gemm.gemm_extent(2, 70, 150, 300, float32, target)
     for begin in reversed(range(extent)):
         run([arrays[b.name] for b in kernel.buffers], params.values(), begin, begin + 1)
     numpy.testing.assert_array_equal(arrays["C"], expected)

@@ -198,6 +198,39 @@ def test_pre_hook_with_a_wrong_result():
         layer(1)
 
 
+class Passing(nn.Module):
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, *args):
+        return self.function(*args)
+
+
+@pytest.mark.parametrize("register", ["register_full_backward_hook", "register_full_backward_pre_hook",
+                                      "register_forward_hook", "register_forward_pre_hook"])
+@pytest.mark.parametrize("function", [
+    lambda x: x, lambda x: x * 3, lambda x: (x, x + 1), lambda x: [x * 2, x], lambda x: x[:1], lambda x: x.detach(),
+    lambda x: (x * 2).add_(1)])
+@pytest.mark.parametrize("leaf", [True, False])
+def test_a_hook_that_does_nothing_changes_nothing(register, function, leaf):
+    made = []
+    layer = Passing(lambda x: made.append(function(x)) or made[-1])
+    getattr(layer, register)(lambda *args: None)
+    start = fl.tensor([1.0, 2.0], requires_grad=True)
+    given = start if leaf else start * 2
+    out, plain = layer(given), function(given)
+    single = not isinstance(out, (tuple, list))
+    for got, original, value in zip(*([[each] if single else each for each in (out, made[-1], plain)])):
+        assert (got.detach() == value.detach()).all() and got.requires_grad == value.requires_grad
+        watched_input = register == "register_full_backward_hook"
+        assert got is original or watched_input and original.grad_fn is not None and got is given
+    total = sum((each * each).sum() for each in ([out] if single else out))
+    wanted = sum((each * each).sum() for each in ([plain] if single else plain))
+    if wanted.requires_grad:
+        assert (fl.autograd.grad(total, start, retain_graph=True)[0] == fl.autograd.grad(wanted, start)[0]).all()
+
+
 # ---------------------------------------------------------------------------------- printing
 
 def test_repr():

@@ -113,3 +113,21 @@ def test_hooks():
     net.register_load_state_dict_post_hook(lambda module, keys: log.append(keys.missing_keys))
     net.load_state_dict(state)
     assert net[0].bias.tolist() == [1, 1, 1] and log[-1] == []
+
+
+def test_assign_keeps_tied_members_tied():
+    class Tied(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.second = nn.Linear(2, 2), nn.Linear(2, 2)
+            self.second.weight = self.first.weight
+            self.register_buffer("table", fl.zeros(2))
+            self.second.register_buffer("table", self.table)
+
+    net = Tied()
+    state = {name: fl.full(tuple(value.shape), float(number)) for number, (name, value)
+             in enumerate(net.state_dict().items())}
+    net.load_state_dict(state, assign=True)
+    assert net.first.weight is net.second.weight and net.table is net.second.table
+    assert (net.first.weight == state["second.weight"]).all()          # the last value, as with copying
+    assert net.first.bias is not net.second.bias

@@ -217,3 +217,19 @@ def test_an_error_while_writing_leaves_the_old_file(saved, monkeypatch):
         save(fl.ones(10), saved)
     assert saved.read_bytes() == before
     assert os.listdir(saved.parent) == [saved.name]
+
+
+@pytest.mark.parametrize("part", [lambda x: x[5000:6000], lambda x: x[7:7], lambda x: x.view(1000, 1000)[::7, 3:9],
+                                  lambda x: x[999_999], lambda x: x.view(fl.int16)[11:13]])
+def test_a_part_takes_the_bytes_of_the_part(part):
+    whole = fl.arange(1_000_000, dtype=fl.float32)
+    shown, stream = part(whole), io.BytesIO()
+    fl.save({"part": shown, "again": shown[:1] if shown.ndim else shown}, stream)
+    reach = 1 + sum((size - 1) * stride for size, stride in zip(shown.shape, shown.stride())) if shown.numel() else 0
+    assert stream.tell() < reach * shown.dtype.itemsize + 2048
+    stream.seek(0)
+    loaded = fl.load(stream)
+    assert (loaded["part"] == shown).all() and loaded["part"].stride() == shown.stride()
+    if shown.numel():
+        loaded["again"].fill_(3)
+        assert (loaded["part"][:1] == 3).all() if shown.ndim else loaded["part"] == 3      # still one memory

@@ -7,6 +7,7 @@ import math
 import warnings
 
 from flambeau import ops
+from flambeau.ops.loss import checked_loss
 from flambeau.base.errors import fail
 
 from .activations import softplus
@@ -188,7 +189,8 @@ def nll_loss(input, target, weight=None, size_average=None, ignore_index=-100, r
         ignore_index: a target that counts nothing.
         reduction: 'mean' divides by the sum of the weights of the targets.
     """
-    return ops.nll_loss(input, target, weight, ignore_index, reduction_of(size_average, reduce, reduction))
+    loss = ops.nll_loss(input, target, weight, ignore_index, reduction_of(size_average, reduce, reduction))
+    return checked_loss("nll_loss", loss, input, target, ignore_index)
 
 
 def cross_entropy(input, target, weight=None, size_average=None, ignore_index=-100, reduce=None,

@@ -3,6 +3,7 @@
 import warnings
 
 from flambeau import ops
+from flambeau.base.errors import fail
 from flambeau.tensor import Tensor, no_grad, stack, tensor
 
 
@@ -14,13 +15,19 @@ def _gradients(parameters):
     return [parameter.grad for parameter in _listed(parameters) if parameter.grad is not None]
 
 
+def _check_limit(function, name, value):
+    """A negative limit would turn gradients round."""
+    if not float(value) >= 0:
+        fail(function, f"{name} is below 0", value, "a number that is 0 or more", kind=ValueError)
+
+
 def get_total_norm(tensors, norm_type=2.0, error_if_nonfinite=False, foreach=None):
     """The p-norm of all elements of all tensors together.
 
     Raises:
         RuntimeError: if `error_if_nonfinite` and the norm is NaN or infinite.
     """
-    tensors = _listed(tensors)
+    tensors = [each for each in _listed(tensors) if each.numel()]
     if not tensors:
         return tensor(0.0)
     with no_grad():
@@ -50,6 +57,7 @@ def clip_grad_norm_(parameters, max_norm, norm_type=2.0, error_if_nonfinite=Fals
         parameters: a tensor or several. norm_type: p of the norm, also inf.
     """
     parameters = _listed(parameters)
+    _check_limit("clip_grad_norm_", "max_norm", max_norm)
     if not parameters:
         warnings.warn("`parameters` is an empty generator, no gradient clipping will occur.", stacklevel=2)
     total = get_total_norm(_gradients(parameters), norm_type, error_if_nonfinite, foreach)
@@ -67,6 +75,7 @@ def clip_grad_norm(parameters, max_norm, norm_type=2.0, error_if_nonfinite=False
 def clip_grad_value_(parameters, clip_value, foreach=None):
     """Limit each element of the gradients to [-clip_value, clip_value]."""
     clip_value = float(clip_value)
+    _check_limit("clip_grad_value_", "clip_value", clip_value)
     with no_grad():
         for gradient in _gradients(parameters):
             gradient.detach().clamp_(-clip_value, clip_value)

@@ -1,0 +1,191 @@
+"""How a direct convolution is cut: what a kernel fixes (`Shape`, from window, dtype and processor) and the tile
+sizes that follow from the tensors' sizes (`schedule`). Only CHANNELS of a Shape has a say in the bits."""
+
+from dataclasses import dataclass
+from math import gcd
+
+from flambeau.compiler import target as targets
+from flambeau.compiler.recipe import ADD, FLOORDIV, MAX, MIN, MUL, SUB
+
+DEPTH = 256             # taps x channels that a register block adds between two visits to the tile, at most
+MOST_CHANNELS = 128
+STRIP = 16384           # elements of the strip of the source that a tile packs at a time
+TILE = 16384            # sums of a tile
+PIXELS = 256            # pixels of a tile, at most
+ENOUGH_TILES = 8        # the results of an image are split into blocks of channels while there are fewer
+_FAR = 1 << 40
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One axis of a window, seen from the result at t = 0, 1, ...: tap number j is tap `first + j * tap_step` of
+    the weight and sees the source at `origin + t * stride + j * step`, for j < count.
+
+    A result of a strided convolution's backward has `stride` such classes: the places start, start + classes, ...
+    """
+
+    count: int
+    first: int
+    tap_step: int
+    origin: int
+    stride: int
+    step: int
+
+    @property
+    def span(self):
+        """How far the taps of one place reach, in places of the source."""
+        return max(self.count - 1, 0) * self.step + 1
+
+
+def forward_axis(kernel, stride, padding, dilation):
+    """The classes of places of a convolution's output: one."""
+    return (Axis(kernel, 0, 1, -padding, stride, dilation),)
+
+
+def backward_axis(kernel, stride, padding, dilation):
+    """The classes of places of a convolution's input, by their remainder modulo the stride.
+
+    Place y was seen by output (y + padding - tap * dilation) / stride where that is whole: in each class the same
+    taps, evenly spaced. They are taken from the last to the first, so that the source goes forwards.
+    """
+    spread = gcd(stride, dilation)
+    classes = []
+    for start in range(stride):
+        taps = [tap for tap in range(kernel) if (start + padding - tap * dilation) % stride == 0]
+        last = taps[-1] if taps else 0
+        origin = (start + padding - last * dilation) // stride if taps else 0
+        classes.append(Axis(len(taps), last, -(stride // spread), origin, 1, dilation // spread))
+    return tuple(classes)
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Sizes that are part of a kernel: lanes of a vector, vectors and most pixels of a register block, channels
+    of the source that are added up between two visits to the tile, and capacities in elements."""
+
+    lanes: int
+    vectors: int
+    pixels: int
+    channels: int
+    strip: int
+    tile: int
+
+    @property
+    def outputs(self):
+        """Channels of the result in a block."""
+        return self.lanes * self.vectors
+
+
+def register_pixels(target):
+    """Pixels of a register block that is two vectors wide: as many as leave room for weights and a pixel."""
+    return {64: 14, 32: 6}.get(target.vector_bytes, 6 if target.is_x86 else 12)
+
+
+def kernel_shape(rows, columns, dtype, target=None):
+    """The Shape for the classes of both axes. Its channels depend on the window alone."""
+    target = target or targets.current()
+    lanes = target.vector_bytes // dtype.itemsize
+    taps = max(1, most(rows, "count") * most(columns, "count"))
+    reach = most(rows, "span") * (most(columns, "span") + 15 * most(columns, "stride"))
+    channels = MOST_CHANNELS
+    while channels > 1 and (channels * taps > DEPTH or channels * reach > STRIP):
+        channels //= 2
+    strip = max(STRIP, channels * reach)
+    return Shape(lanes, 2, register_pixels(target), channels, strip + 2 * lanes,
+                 TILE * len(columns) + lanes * lanes * 2)
+
+
+def most(classes, name):
+    return max(getattr(axis, name) for axis in classes)
+
+
+SCHEDULE = ("tile_rows", "tile_columns", "row_tiles", "column_tiles", "tile_blocks", "block_tiles")
+
+
+def schedule(shape, rows, columns, groups, images, channels, outputs, height, width):
+    """Tile sizes for a result of `height` x `width` (ints or Registers), `channels` -> `outputs` in each group.
+
+    A tile has whole rows of the result, as many as its sums and its strip of the source allow, or a part of one
+    row where that is too wide; and several blocks of output channels, so that a strip is packed seldom, while
+    ENOUGH_TILES are left.
+    """
+    height, width = _ceil(height, len(rows)), _ceil(width, len(columns))
+    deep = minimum(channels, shape.channels)
+    tall, wide = most(rows, "span"), most(columns, "span")
+    room = (_strip_room(shape) // (deep * tall) - wide) // most(columns, "stride") + 1
+    column_tiles = _ceil(width, minimum(PIXELS, maximum(room, 1)))
+    tile_columns = _ceil(width, column_tiles)
+    pitch = (tile_columns - 1) * most(columns, "stride") + wide
+    room = (_strip_room(shape) // (deep * pitch) - tall) // most(rows, "stride") + 1
+    tile_rows = minimum(minimum(room, PIXELS // tile_columns), height)
+    tile_rows = maximum(tile_rows // (1 + (column_tiles - 1) * _FAR), 1)
+    row_tiles = _ceil(height, tile_rows)
+    tile_rows = _ceil(height, row_tiles)
+    blocks = _ceil(outputs, shape.outputs)
+    tiles = images * groups * len(rows) * row_tiles * column_tiles
+    tile_blocks = minimum(blocks, TILE // (tile_rows * tile_columns * shape.outputs))
+    tile_blocks = maximum(minimum(tile_blocks, tiles * blocks // ENOUGH_TILES), 1)
+    block_tiles = _ceil(blocks, tile_blocks)
+    return dict(zip(SCHEDULE, (tile_rows, tile_columns, row_tiles, column_tiles, _ceil(blocks, block_tiles),
+                               block_tiles)))
+
+
+def _strip_room(shape):
+    return shape.strip - 2 * shape.lanes
+
+
+def _ceil(size, by):
+    return (size + by - 1) // by
+
+
+class Register:
+    """A size that a plan computes when it runs: arithmetic on it adds steps to the recipe."""
+
+    def __init__(self, recipe, number):
+        self.recipe, self.number = recipe, number
+
+    @classmethod
+    def of(cls, recipe, size):
+        """`size`, an int or a Dim: ints stay ints."""
+        return size if isinstance(size, int) else cls(recipe, recipe.register(size))
+
+    def _step(self, operation, a, b):
+        a, b = (v.number if isinstance(v, Register) else self.recipe.register(v) for v in (a, b))
+        return Register(self.recipe, self.recipe.compute(operation, a, b))
+
+    def __add__(self, other):
+        return self._step(ADD, self, other)
+
+    def __sub__(self, other):
+        return self._step(SUB, self, other)
+
+    def __mul__(self, other):
+        return self._step(MUL, self, other)
+
+    def __floordiv__(self, other):
+        return self._step(FLOORDIV, self, other)
+
+    def __rfloordiv__(self, other):
+        return self._step(FLOORDIV, other, self)
+
+    def __rsub__(self, other):
+        return self._step(SUB, other, self)
+
+    __radd__, __rmul__ = __add__, __mul__
+
+
+def minimum(a, b):
+    """The smaller of two ints or Registers."""
+    return _choose(MIN, min, a, b)
+
+
+def maximum(a, b):
+    """The larger of two ints or Registers."""
+    return _choose(MAX, max, a, b)
+
+
+def _choose(operation, of_ints, a, b):
+    if isinstance(a, int) and isinstance(b, int):
+        return of_ints(a, b)
+    size = a if isinstance(a, Register) else b
+    return size._step(operation, a, b)
