@@ -293,7 +293,7 @@ def cross_entropy(input, target, weight=None, ignore_index=-100, reduction="mean
             'none'.
         label_smoothing: share of the target, 0 to 1, spread evenly over all classes.
 
-    Raises IndexError for a target that is no class (with reduction 'none' its loss is NaN).
+    Raises IndexError for a target that is no class.
     """
     if isinstance(target, Tensor) and target.dtype.kind == "f":
         if ignore_index >= 0:
@@ -308,8 +308,12 @@ def cross_entropy(input, target, weight=None, ignore_index=-100, reduction="mean
 def checked_loss(name, loss, input, target, ignore_index):
     """The loss of class numbers, which is NaN where a target is none; then the eager call is refused."""
     if not getattr(type(loss), "is_traced", False) and not loss.is_shape_only:
-        plain = loss.detach()
-        if bool((plain != plain).any()):
+        if loss.ndim == 0:
+            value = loss.item()
+            wrong = value != value
+        else:
+            wrong = numpy.isnan(widen(loss.detach()).numpy()).any()
+        if wrong:
             check_classes(name, input, target, ignore_index)
     return loss
 

@@ -5,6 +5,7 @@ import math
 from flambeau import ops
 from flambeau.base.errors import fail
 from flambeau.tensor import cat, ones, zeros
+from flambeau.tensor.rng import next_key
 from flambeau.types.dtype import bool_
 
 from .activations import softmax
@@ -13,49 +14,26 @@ from .dropouts import dropout
 
 def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False,
                                  scale=None, enable_gqa=False):
-    """`softmax(query @ key.T * scale + mask) @ value`.
+    """`softmax(query @ key.T * scale + mask) @ value`, one kernel each way that keeps no scores.
 
     Args:
         query: (..., heads, length, width). key: (..., heads, source, width). value: (..., heads, source,
             width').
         attn_mask: True where a key takes part, or numbers to add: broadcast to (..., length, source).
+        dropout_p: probability that a weight is dropped; pass 0 in evaluation.
         is_causal: mask the keys after each query's own place. scale: default 1 / sqrt(width).
         enable_gqa: several heads of `query` share one of `key` and `value`.
+
+    >>> import flambeau as fl
+    >>> query, key, value = (fl.randn(2, 8, 100, 16) for _ in range(3))
+    >>> fl.nn.functional.scaled_dot_product_attention(query, key, value, is_causal=True).shape
+    flambeau.Size([2, 8, 100, 16])
     """
-    if query.dim() < 2 or key.dim() < 2 or value.dim() < 2:
-        fail("scaled_dot_product_attention", "query, key and value need two axes at least",
-             [query.dim(), key.dim(), value.dim()], kind=RuntimeError)
-    if enable_gqa:
-        key, value = (x.repeat_interleave(query.shape[-3] // x.shape[-3], -3) for x in (key, value))
-    scale = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
-    length, source = query.shape[-2], key.shape[-2]
-    if is_causal:
-        if attn_mask is not None:
-            fail("scaled_dot_product_attention", "Explicit attn_mask should not be set when is_causal=True",
-                 kind=RuntimeError)
-        attn_mask = causal(length, source)
-    scores = query @ key.transpose(-2, -1) * scale                      # (..., length, source)
-    weights = masked_softmax(scores, attn_mask)
-    if dropout_p > 0.0:
-        weights = dropout(weights, dropout_p)
-    return weights @ value
-
-
-def causal(length, source):
-    """True where the key's place is not after the query's: (length, source)."""
-    return ops.iota((length, 1), 0) >= ops.iota((1, source), 1)
-
-
-def masked_softmax(scores, mask):
-    """The softmax over the keys that a mask leaves; zeros where it leaves none."""
-    if mask is None:
-        return ops.softmax(scores, -1)
-    if mask.dtype is bool_:
-        scores = ops.where(mask, scores, -math.inf)
-    else:
-        scores = scores + mask
-    none = scores.detach().amax(-1, True) == -math.inf
-    return ops.where(none, 0.0, ops.softmax(ops.where(none, 0.0, scores), -1))
+    if is_causal and attn_mask is not None:
+        fail("scaled_dot_product_attention", "Explicit attn_mask should not be set when is_causal=True",
+             kind=RuntimeError)
+    return ops.scaled_dot_product_attention(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa,
+                                            next_key() if dropout_p > 0.0 else None)
 
 
 # ---------------------------------------------------------------------------------- many heads
@@ -84,8 +62,9 @@ def multi_head_attention_forward(query, key, value, embed_dim_to_check, num_head
     if not batched:
         query, key, value = (x.unsqueeze(1) for x in (query, key, value))
         key_padding_mask = None if key_padding_mask is None else key_padding_mask.unsqueeze(0)
-    if is_causal and key_padding_mask is None and not need_weights:
-        attn_mask = ~causal(query.shape[0], key.shape[0]) if attn_mask is None else attn_mask
+    more_keys = bias_k is not None or add_zero_attn
+    is_causal = is_causal and key_padding_mask is None and not need_weights and not more_keys
+    attn_mask = None if is_causal else attn_mask        # the kernel knows it without
     separate = (q_proj_weight, k_proj_weight, v_proj_weight) if use_separate_proj_weight else None
     q, k, v = project(query, key, value, in_proj_weight, in_proj_bias, separate)
     length, batch, width = q.shape
@@ -99,12 +78,12 @@ def multi_head_attention_forward(query, key, value, embed_dim_to_check, num_head
     if add_zero_attn:
         k, v = (cat((x, zeros((x.shape[0], 1, x.shape[2]), dtype=x.dtype)), 1) for x in (k, v))
         attn_mask, key_padding_mask = longer(attn_mask), longer(key_padding_mask)
-    mask = merged_mask(attn_mask, key_padding_mask, batch, num_heads, k.shape[1])
-    output, weights = attend(q, k, v, mask, dropout_p if training else 0.0, need_weights)
-    output = output.transpose(0, 1).reshape(length * batch, width)
+    q, k, v = (x.reshape(batch, num_heads, x.shape[1], x.shape[2]) for x in (q, k, v))
+    mask = merged_mask(attn_mask, key_padding_mask, batch, num_heads)
+    output, weights = attend(q, k, v, mask, dropout_p if training else 0.0, is_causal, need_weights)
+    output = output.permute(2, 0, 1, 3).reshape(length * batch, width)
     output = ops.linear(output, out_proj_weight, out_proj_bias).reshape(length, batch, -1)
     if need_weights:
-        weights = weights.reshape(batch, num_heads, length, k.shape[1])
         weights = weights.mean(1) if average_attn_weights else weights
     if not batched:
         output, weights = output.squeeze(1), weights.squeeze(0) if need_weights else None
@@ -164,22 +143,22 @@ def longer(mask):
     return cat((mask, zeros((*mask.shape[:-1], 1), dtype=mask.dtype)), -1)
 
 
-def merged_mask(attn_mask, key_padding_mask, batch, num_heads, source):
-    """Both masks as one that is added to (batch * heads, length, source)."""
-    if attn_mask is not None and attn_mask.dim() == 2:
-        attn_mask = attn_mask.unsqueeze(0)
+def merged_mask(attn_mask, key_padding_mask, batch, num_heads):
+    """Both masks as one that is added to (batch, heads, length, source)."""
+    if attn_mask is not None and attn_mask.dim() == 3:
+        attn_mask = attn_mask.reshape(batch, num_heads, *attn_mask.shape[1:])
     if key_padding_mask is None:
         return attn_mask
-    padding = key_padding_mask.reshape(batch, 1, 1, source).expand(batch, num_heads, 1, source)
-    padding = padding.reshape(batch * num_heads, 1, source)
+    padding = key_padding_mask.reshape(batch, 1, 1, -1)
     return padding if attn_mask is None else attn_mask + padding
 
 
-def attend(q, k, v, mask, dropout_p, need_weights):
-    """(output, weights) of heads (batch * heads, length, width)."""
+def attend(q, k, v, mask, dropout_p, is_causal, need_weights):
+    """(output, weights or None) of heads (batch, heads, length, width)."""
+    if not need_weights:
+        return scaled_dot_product_attention(q, k, v, mask, dropout_p, is_causal), None
     scores = (q * math.sqrt(1.0 / q.shape[-1])) @ k.transpose(-2, -1)
-    scores = scores if mask is None else scores + mask
-    weights = softmax(scores, -1) if need_weights or mask is None else masked_softmax(scores, None)
+    weights = softmax(scores if mask is None else scores + mask, -1)
     if dropout_p > 0.0:
         weights = dropout(weights, dropout_p)
     return weights @ v, weights
