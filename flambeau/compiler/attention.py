@@ -7,10 +7,11 @@ A tile is `items` queries of one head side by side in vector lanes; keys pass by
         for each block of keys (causal: up to the tile's last query):
             scores[key, query] = one fma after another along the width, * scale, + mask
             the largest score so far, the sum of exponentials, weights = exp(scores - largest)
-            sums[column, query] = sums * exp(old largest - new) + one fma after another along the keys
+            sums[query, column] = sums * exp(old largest - new) + one fma after another along the keys
         hand over sums / total and the logarithm of the total
 
-Each query has its lane and nothing crosses lanes, so vector widths and register blocks may be chosen freely.
+Scores have a lane for each query and sums one for each column; nothing crosses lanes, so vector widths and
+register blocks may be chosen freely.
 STEPS and ITEM_BYTES are part of the meaning: the first fixes when sums are scaled anew, both which keys are
 skipped as causal. `Tile` holds what this kernel and those of the gradient (`attention_backward`) share.
 Online softmax: Milakov and Gimelshein 2018; attention in tiles: Dao et al., "FlashAttention", 2022.
@@ -66,7 +67,11 @@ class Rows:
 
 
 class Tile:
-    """Writes statements about a tile: `items` columns of panels, which are locals [row, item]."""
+    """Writes statements about a tile of `items`.
+
+    Panels are locals [row, item], for products with lanes along the items; sums are locals [item, column], in
+    lines of `line(width)` numbers.
+    """
 
     def __init__(self, spec, target=None):
         target = target or targets.current()
@@ -75,6 +80,8 @@ class Tile:
         self.items = ITEM_BYTES // self.total.itemsize
         self.group = {64: 8, 32: 6, 16: 4 if target.is_x86 else 8}[target.vector_bytes]
         self.starts = [v * self.lanes for v in range(2)]        # of the vectors of a register block
+        few = self.items % self.group and 2 * 4                 # items in groups of 4, so that all are in one
+        self.groups = ((0, self.items - few, self.group), (self.items - few, self.items, 4))[:2 if few else 1]
         self.locals = []
         self.batch, self.heads, self.group_size, self.length, self.source, self.width, self.value_width = (
             I.index(name) for name in SIZES)
@@ -103,9 +110,13 @@ class Tile:
     def vector(self, name, index):
         return self.b.load(name, index, self.total, self.lanes)
 
+    def line(self, width):
+        """The width in whole vectors."""
+        return I.round_up(width, self.lanes)
+
     def fill(self, name, value, size):
-        """Write a number to the first `size` rows of a panel."""
-        with self.loop("clear", 0, I.mul(size, self.items), self.lanes) as i:
+        """Write a number to the first `size` elements, a whole number of vectors."""
+        with self.loop("clear", 0, size, self.lanes) as i:
             self.b.store(name, i, self.number(value, self.lanes))
 
     def rows(self, name, *place):
@@ -152,22 +163,28 @@ class Tile:
 
             self.each_column(width, copy)
 
-    def unpack(self, panel, width, count, factor, target, first):
-        """target[first + x, c] = panel[c, x] * factor, a number or the name of a local of one an item."""
-        b = self.b
-        with self.columns() as x, self.loop("scaled", 0, width) as c:
-            for start in self.starts:
-                at = b.let(I.add(I.mul(c, self.items), x, start))
-                by = self.vector(factor, I.add(x, start)) if isinstance(factor, str) else factor
-                b.store(panel, at, b.mul(self.vector(panel, at), by))
+    def columns_of(self, width, write):
+        """Run `write(c, vectors, mask)` for all columns, two vectors at a time and the rest one by one."""
+        whole = self.b.let(I.mul(I.div(width, 2 * self.lanes), 2 * self.lanes))
+        with self.loop("c", 0, whole, 2 * self.lanes) as c:
+            write(c, self.starts, None)
+        with self.loop("c", whole, width, self.lanes) as c:
+            write(c, self.starts[:1], self.b.let(I.lanes_below(I.sub(width, c), self.lanes)))
+
+    def hand_over(self, sums, width, count, factor, target, first):
+        """target[first + x, c] = sums[x, c] * factor, a number or the name of a local of one an item."""
+        b, line = self.b, self.b.let(self.line(width))
         with self.loop("item", 0, count) as x:
             base = b.let(I.add(target.base, I.mul(I.add(first, x), target.step)))
+            by = b.load(factor, x, self.total) if isinstance(factor, str) else factor
 
-            def copy(c):
-                value = b.load(panel, I.add(I.mul(c, self.items), x), self.total)
-                b.store(target.buffer, I.add(base, c), b.cast(value, target.dtype))
+            def write(c, starts, mask):
+                for start in starts:
+                    at = I.add(c, start)
+                    value = b.mul(self.vector(sums, I.add(I.mul(x, line), at)), L.splat(by, self.lanes))
+                    b.store(target.buffer, I.add(base, at), b.cast(value, target.dtype), mask)
 
-            self.each_column(width, copy)
+            self.columns_of(width, write)
 
     def block(self, rows, first, count, width, room):
         """`count` rows from `first` on, in the dtype of sums: where they are, or copied into a local."""
@@ -175,23 +192,22 @@ class Tile:
         base = b.let(I.add(rows.base, I.mul(first, rows.step)))
         if rows.dtype is self.total:
             return Rows(rows.buffer, rows.dtype, base, rows.step)
+        line = b.let(self.line(width))
         with self.loop("row", 0, count) as y:
             start = b.let(I.add(base, I.mul(y, rows.step)))
-            with self.loop("column", 0, width, self.lanes) as c:
-                inside = I.lanes_below(I.sub(width, c), self.lanes)
-                value = b.load(rows.buffer, I.add(start, c), rows.dtype, self.lanes, inside,
-                               b.const(0.0, rows.dtype, self.lanes))
-                b.store(room, I.add(I.mul(y, self.spec.room), c), b.cast(value, self.total))
-        return Rows(room, self.total, L.as_index(0), L.as_index(self.spec.room))
+
+            def copy(c, starts, mask):
+                zero = None if mask is None else b.const(0.0, rows.dtype, self.lanes)
+                for at in (I.add(c, s) for s in starts):
+                    value = b.load(rows.buffer, I.add(start, at), rows.dtype, self.lanes, mask, zero)
+                    b.store(room, I.add(I.mul(y, line), at), b.cast(value, self.total))
+
+            self.columns_of(width, copy)
+        return Rows(room, self.total, L.as_index(0), line)
 
     def room_for(self, name):
         """The local that `block` copies into, where one is needed."""
-        if self.spec.dtype is self.total:
-            return None
-        return self.local(name, self.total_room(STEPS))
-
-    def total_room(self, rows):
-        return rows * self.spec.room
+        return None if self.spec.dtype is self.total else self.local(name, STEPS * self.spec.room)
 
     # ---- products
     def products(self, rows, panel, depth, count, out):
@@ -202,44 +218,48 @@ class Tile:
                      for i in range(self.group)]
             sums = [[b.declare(self.number(0.0, self.lanes)) for _ in self.starts] for _ in bases]
             with self.loop("c", 0, depth) as c:
-                self.add_products(sums, rows, [I.add(base, c) for base in bases], panel,
-                                  I.add(I.mul(c, self.items), x))
+                vectors = [self.vector(panel, I.add(I.mul(c, self.items), x, start)) for start in self.starts]
+                self.add_products(sums, rows.buffer, [I.add(base, c) for base in bases], vectors)
             for i, row in enumerate(sums):
                 for start, total in zip(self.starts, row):
                     b.store(out, I.add(I.mul(I.add(y, i), self.items), x, start), total)
 
-    def accumulate(self, sums, rows, width, panel, count, factor=None):
-        """sums[c, x] = sums[c, x] * factor[x] + the sum over y of rows[y, c] * panel[y, x]."""
-        b = self.b
-        whole = b.let(I.mul(I.div(width, self.group), self.group))
-        with self.columns() as x:
-            factors = [None if factor is None else self.vector(factor, I.add(x, s)) for s in self.starts]
-            with self.loop("c", 0, whole, self.group) as c:
-                columns = [I.add(c, i) for i in range(self.group)]
-                self.accumulate_columns(sums, rows, columns, panel, count, x, factors)
-            with b.branch(L.apply("lt", whole, width)):       # a group's rest are copies of the last
-                columns = [b.let(I.minimum(I.add(whole, i), I.sub(width, 1))) for i in range(self.group)]
-                self.accumulate_columns(sums, rows, columns, panel, count, x, factors)
+    def accumulate(self, sums, panel, rows, width, count, items, factor=None):
+        """sums[x, c] = sums[x, c] * factor[x] + the sum over y of panel[y, x] * rows[y, c], for x below `items`
+        (and a group's rest)."""
+        line = self.b.let(self.line(width))
+        for start, stop, group in self.groups:
+            with self.loop("x", start, I.minimum(stop, items), group) as x:
+                places = [self.b.let(I.mul(I.add(x, i), line)) for i in range(group)]
 
-    def accumulate_columns(self, sums, rows, columns, panel, count, x, factors):
-        b = self.b
-        places = [[b.let(I.add(I.mul(c, self.items), x, start)) for start in self.starts] for c in columns]
-        values = [[b.declare(self.vector(sums, at) if by is None else b.mul(self.vector(sums, at), by))
-                   for at, by in zip(row, factors)] for row in places]
+                def write(c, starts, mask):
+                    self.add_up(sums, panel, rows, count, x, places, c, starts, mask, factor)
+
+                self.columns_of(width, write)
+
+    def add_up(self, sums, panel, rows, count, x, places, c, starts, mask, factor):
+        """`accumulate` for a register block: items from x on, whose lines begin at `places`, columns from c on."""
+        b, lanes = self.b, self.lanes
+        totals = []
+        for i, place in enumerate(places):
+            by = None if factor is None else b.let(L.splat(b.load(factor, I.add(x, i), self.total), lanes))
+            old = [self.vector(sums, I.add(place, c, start)) for start in starts]
+            totals.append([b.declare(o if by is None else b.mul(o, by)) for o in old])
+        zero = None if mask is None else self.number(0.0, lanes)
         with self.loop("y", 0, count) as y:
-            base = b.let(I.add(rows.base, I.mul(y, rows.step)))
-            self.add_products(values, rows, [I.add(base, c) for c in columns], panel,
-                              I.add(I.mul(y, self.items), x))
-        for row, totals in zip(places, values):
-            for at, total in zip(row, totals):
-                b.store(sums, at, total)
+            base = b.let(I.add(rows.base, I.mul(y, rows.step), c))
+            vectors = [b.load(rows.buffer, I.add(base, start), self.total, lanes, mask, zero) for start in starts]
+            left = [I.add(I.mul(y, self.items), x, i) for i in range(len(places))]
+            self.add_products(totals, panel, left, vectors)
+        for place, row in zip(places, totals):
+            for start, total in zip(starts, row):
+                b.store(sums, I.add(place, c, start), total)
 
-    def add_products(self, sums, rows, left, panel, right):
-        """sums[i] += rows' element at left[i] * the panel's vectors at `right`."""
+    def add_products(self, sums, buffer, left, vectors):
+        """sums[i] += the number of the buffer at left[i] * vectors."""
         b = self.b
-        vectors = [self.vector(panel, I.add(right, start)) for start in self.starts]
         for row, place in zip(sums, left):
-            one = b.let(L.splat(b.load(rows.buffer, place, self.total), self.lanes))
+            one = b.let(L.splat(b.load(buffer, place, self.total), self.lanes))
             for total, other in zip(row, vectors):
                 b.assign(total, L.apply("fma", one, other, total))
 
@@ -388,16 +408,16 @@ def _attend(tile, place, first, items, key_room, value_room):
     b, spec = tile.b, tile.spec
     keys, values = tile.rows("key", *place[:2]), tile.rows("value", *place[:2])
     tile.pack(tile.rows("query", *place), first, items, tile.width, "queries")
-    tile.fill("sums", 0.0, tile.value_width)
-    tile.fill("most", -INFINITY, 1)
-    tile.fill("total", 0.0, 1)
+    tile.fill("sums", 0.0, I.mul(tile.items, tile.line(tile.value_width)))
+    tile.fill("most", -INFINITY, tile.items)
+    tile.fill("total", 0.0, tile.items)
     limit = b.let(I.minimum(tile.source, I.add(first, items)) if spec.causal else tile.source)
     with b.loop("key0", 0, limit, STEPS) as key0:
         count = b.let(I.minimum(STEPS, I.sub(limit, key0)))
         tile.products(tile.block(keys, key0, count, tile.width, key_room), "queries", tile.width, count, "scores")
         _soften(tile, Scores(tile, "query", place, first, items, key0, count), count)
-        tile.accumulate("sums", tile.block(values, key0, count, tile.value_width, value_room), tile.value_width,
-                        "scores", count, "factor")
+        tile.accumulate("sums", "scores", tile.block(values, key0, count, tile.value_width, value_room),
+                        tile.value_width, count, items, "factor")
 
 
 def _soften(tile, scores, count):
@@ -443,7 +463,7 @@ def _finish(tile, place, first, items):
             b.store("factor", at, b.select(none, zero, b.div(tile.number(1.0, lanes), total)))
             logarithm = b.add(tile.vector("most", at), b.call("log", total))
             b.store("most", at, b.select(none, tile.number(INFINITY, lanes), logarithm))
-    tile.unpack("sums", tile.value_width, items, "factor", tile.rows("output", *place), first)
+    tile.hand_over("sums", tile.value_width, items, "factor", tile.rows("output", *place), first)
     base = b.let(I.add(I.mul(tile.strip(place), tile.length), first))
     with tile.loop("item", 0, items) as x:
         b.store("logsumexp", I.add(base, x), b.load("most", x, tile.total))

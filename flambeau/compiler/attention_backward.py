@@ -7,7 +7,7 @@ queries (for their gradient) or `items` keys (for those of keys and values); the
     changes[y, x] = products of the output's gradient and the values
     weights = exp(scores - logsumexp of the query)
     changes = weights * (changes - delta of the query)                 the gradient of the scores
-    items' gradient [column, x] += rows[y, column] * changes[y, x]     and values' += gradient * weights
+    items' gradient [x, column] += changes[y, x] * rows[y, column]     and values' += weights * gradient
 
 delta is the sum over a query's output times its gradient. With grouped queries a tile of keys meets the
 queries of all heads that share them, one head after the other.
@@ -68,7 +68,7 @@ def query_kernel(spec, params, target=None):
     with tile.b.loop("tile", L.BEGIN, L.END) as number:
         place, first, items = tile.places(number, tile.length)
         _query_tile(tile, place, first, items, *rooms)
-        tile.unpack("sums", tile.width, items, L.splat(tile.scale, tile.lanes), tile.rows("query_grad", *place), first)
+        tile.hand_over("sums", tile.width, items, tile.scale, tile.rows("query_grad", *place), first)
     extent = I.mul(tile.strips(), I.ceil_div(tile.length, tile.items))
     return L.Kernel("attention_query_gradient", tile.buffers("query_grad"), tuple(params), extent, tile.body())
 
@@ -83,7 +83,7 @@ def _query_tile(tile, place, first, items, key_room, value_room):
         inside = b.let(I.add(base, I.minimum(x, I.sub(items, 1))))
         for name in ("logsumexp", "delta"):
             b.store(f"lane_{name}", x, b.load(name, inside, tile.total))
-    tile.fill("sums", 0.0, tile.width)
+    tile.fill("sums", 0.0, I.mul(tile.items, tile.line(tile.width)))
     limit = b.let(I.minimum(tile.source, I.add(first, items)) if spec.causal else tile.source)
     with b.loop("key0", 0, limit, STEPS) as key0:
         count = b.let(I.minimum(STEPS, I.sub(limit, key0)))
@@ -93,7 +93,7 @@ def _query_tile(tile, place, first, items, key_room, value_room):
                       tile.value_width, count, "changes")
         tile.soften(Scores(tile, "query", place, first, items, key0, count), count,
                     lambda y, x: tile.vector("lane_logsumexp", x), lambda y, x: tile.vector("lane_delta", x), False)
-        tile.accumulate("sums", near, tile.width, "changes", count)
+        tile.accumulate("sums", "changes", near, tile.width, count, items)
 
 
 def key_kernel(spec, params, target=None):
@@ -110,12 +110,12 @@ def key_kernel(spec, params, target=None):
         items = b.let(I.minimum(tile.items, I.sub(tile.source, first)))
         tile.pack(tile.rows("key", *place), first, items, tile.width, "packed")
         tile.pack(tile.rows("value", *place), first, items, tile.value_width, "packed_values")
-        tile.fill("sums", 0.0, tile.width)
-        tile.fill("value_sums", 0.0, tile.value_width)
+        tile.fill("sums", 0.0, I.mul(tile.items, tile.line(tile.width)))
+        tile.fill("value_sums", 0.0, I.mul(tile.items, tile.line(tile.value_width)))
         with b.loop("member", 0, tile.group_size) as member:
             _key_tile(tile, (*place, member), first, items, *rooms)
-        tile.unpack("sums", tile.width, items, L.splat(tile.scale, tile.lanes), tile.rows("key_grad", *place), first)
-        tile.unpack("value_sums", tile.value_width, items, tile.number(1.0, tile.lanes),
+        tile.hand_over("sums", tile.width, items, tile.scale, tile.rows("key_grad", *place), first)
+        tile.hand_over("value_sums", tile.value_width, items, tile.number(1.0),
                     tile.rows("value_grad", *place), first)
     extent = I.mul(tile.batch, tile.heads, I.ceil_div(tile.source, tile.items))
     return L.Kernel("attention_key_gradient", tile.buffers("key_grad", "value_grad"), tuple(params), extent,
@@ -140,8 +140,8 @@ def _key_tile(tile, place, first, items, query_room, grad_room):
 
         tile.soften(Scores(tile, "key", place, first, items, query0, count), count,
                     of_row("logsumexp"), of_row("delta"), True)
-        tile.accumulate("value_sums", near_grads, tile.value_width, "scores", count)
-        tile.accumulate("sums", near, tile.width, "changes", count)
+        tile.accumulate("value_sums", "scores", near_grads, tile.value_width, count, items)
+        tile.accumulate("sums", "changes", near, tile.width, count, items)
 
 
 def launch(planner, inputs, scale, mask, dropout, outputs, causal, time_first, room):

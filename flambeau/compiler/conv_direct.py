@@ -1,11 +1,12 @@
 """Direct convolution as a Loops template: sums in registers, output channels along the lanes.
 
-    for each tile: (image, group, class of rows, rows, columns, blocks of output channels)     the extent
-        for each block of the source's channels:
-            pack the strip of the source that the tile sees, zeros around the image, to [channel][row][column]
-            for each block of output channels, row of the tile, and up to `pixels` pixels in it:
-                registers of sums: + source (one element for all lanes) * packed weights, taps x channels
-        turn the sums, [pixel][output channel], round and hand them to the splice `result`
+    for each row of the result: (image, group, class of rows, blocks of output channels, columns, row)    the extent
+        for each tile of such rows that lie one above the other:
+            for each class of columns, for each block of the source's channels:
+                pack the strip of the source that the tile sees, zeros around the image, to [channel][row][column]
+                for each block of output channels, row of the tile, and up to `pixels` pixels in it:
+                    registers of sums: + source (one element for all lanes) * packed weights, taps x channels
+            turn the sums, [pixel][output channel], round and hand them to the splice `result`
 
 Forward and backward differ in the `Axis`es (conv_schedule) and in how weights are packed (conv_pack). Order of
 additions of a sum: blocks of channels, rows of the window, columns of the window, channels of the block; one
@@ -31,8 +32,8 @@ def direct_template(name, shape, kernel, rows, columns, groups, dtype, stored, s
     consecutive ones, or a vector.
     """
     writer = _Direct(shape, kernel, rows, columns, groups, dtype, stored, source, weights)
-    n, row_tiles, column_tiles, block_tiles = (I.index(p) for p in ("N", "row_tiles", "column_tiles", "block_tiles"))
-    extent = I.mul(n, groups * len(rows), row_tiles, column_tiles, block_tiles)
+    parts = (I.index(p) for p in ("N", "block_tiles", "column_tiles", "height"))
+    extent = I.mul(*parts, groups * len(rows))
     buffers = L.Buffer(source, stored, "r"), L.Buffer(weights, dtype, "r")
     return L.Kernel(name, buffers, PARAMS, extent, writer.body())
 
@@ -48,40 +49,40 @@ class _Direct:
         self.b = b = L.Builder("c")
         shape = self.shape
         self.blocks = b.let(I.ceil_div(self.size["K"], shape.outputs), "blocks")
-        self.pitch = b.let(I.add(I.mul(I.sub(self.size["tile_columns"], 1), most(self.columns, "stride")),
+        self.pitch = b.let(I.add(I.mul(I.sub(self.size["tile_columns"], 1), self.columns[0].stride),
                                  most(self.columns, "span")), "pitch")
-        with b.loop("tile_number", L.BEGIN, L.END) as number:
-            self.place_tile(number)
-            self.run_tile()
+        height = self.size["height"]
+        with b.loop("strip_number", I.div(L.BEGIN, height), I.ceil_div(L.END, height)) as number:
+            self.place_strip(number)
+            begin = b.let(I.mul(number, height))
+            start = b.let(I.maximum(I.sub(L.BEGIN, begin), 0), "strip_start")
+            stop = I.minimum(I.sub(L.END, begin), self.places(self.size["OH"], len(self.rows), self.row_class))
+            count = b.let(I.maximum(I.sub(stop, start), 0), "strip_height")
+            tiles = b.let(I.ceil_div(count, self.size["tile_rows"]), "tiles")
+            with b.loop("tile_number", 0, tiles) as tile:
+                first, after = (I.div(I.mul(t, count), tiles) for t in (tile, I.add(tile, 1)))
+                self.y = b.let(I.add(start, first), "first_row")
+                self.tile_rows = b.let(I.sub(I.add(start, after), self.y), "rows_here")
+                self.run_tile()
         b.local("sums", self.dtype, shape.tile)
         b.local("strip", self.dtype, shape.strip)
         b.local("turned", self.dtype, shape.lanes * shape.lanes * len(self.columns))
         return b.body()
 
     # ---- which tile
-    def place_tile(self, number):
-        """Take the tile's number apart."""
+    def place_strip(self, number):
+        """Take the number of a strip of rows apart."""
         b, size = self.b, self.size
-        number, block = self.split(number, size["block_tiles"])
         number, column = self.split(number, size["column_tiles"])
-        number, row = self.split(number, size["row_tiles"])
-        number, phase = self.split(number, len(self.rows))
-        self.image_group, self.row_class = number, phase
-        self.group = b.let(I.rem(number, self.groups), "group")
+        number, block = self.split(number, size["block_tiles"])
+        self.image_group, self.row_class = self.split(number, len(self.rows))
+        self.group = b.let(I.rem(self.image_group, self.groups), "group")
         self.block = b.let(I.mul(block, size["tile_blocks"]), "first_block")
         self.tile_blocks = b.let(I.minimum(size["tile_blocks"], I.sub(self.blocks, self.block)), "blocks_here")
         self.x = b.let(I.mul(column, size["tile_columns"]), "first_column")
-        self.y = b.let(I.mul(row, size["tile_rows"]), "first_row")
-        self.row_axis = self.chosen(self.rows, phase)
-        self.height = self.places(size["OH"], len(self.rows), phase)
-        self.tile_rows = b.let(I.maximum(I.minimum(size["tile_rows"], I.sub(self.height, self.y)), 0), "rows_here")
+        self.row_axis = self.chosen(self.rows, self.row_class)
         widest = self.places(size["OW"], len(self.columns), 0)
         self.tile_columns = b.let(I.minimum(size["tile_columns"], I.sub(widest, self.x)), "columns_here")
-        self.pixels = b.let(I.mul(self.tile_rows, self.tile_columns), "pixels_here")
-        self.strip_rows = b.let(I.add(I.mul(I.sub(self.tile_rows, 1), most(self.rows, "stride")),
-                                      most(self.rows, "span")), "strip_rows")
-        self.plane = b.let(I.mul(self.strip_rows, self.pitch), "strip_plane")
-        self.part = b.let(I.mul(self.tile_blocks, self.pixels, self.shape.outputs), "part")
 
     def split(self, number, by):
         quotient = self.b.let(I.div(number, by))
@@ -93,9 +94,8 @@ class _Direct:
 
     def chosen(self, classes, phase):
         """The Axis of class number `phase`, a run-time index, as a dict of index expressions."""
-        if len(classes) == 1 or isinstance(phase, int):
-            axis = classes[phase if isinstance(phase, int) else 0]
-            return {name: L.as_index(getattr(axis, name)) for name in ("count", "first", "origin")}
+        if len(classes) == 1:
+            return {name: L.as_index(getattr(classes[0], name)) for name in ("count", "first", "origin")}
         chosen = {}
         for name in ("count", "first", "origin"):
             value = L.as_index(getattr(classes[-1], name))
@@ -108,61 +108,82 @@ class _Direct:
     # ---- one tile
     def run_tile(self):
         b, shape = self.b, self.shape
+        self.pixels = b.let(I.mul(self.tile_rows, self.tile_columns), "pixels_here")
+        self.strip_rows = b.let(I.add(I.mul(I.sub(self.tile_rows, 1), self.rows[0].stride),
+                                      most(self.rows, "span")), "strip_rows")
+        self.plane = b.let(I.mul(self.strip_rows, self.pitch), "strip_plane")
+        self.part = b.let(I.mul(self.tile_blocks, self.pixels, shape.outputs), "part")
         zero = b.const(0.0, self.dtype, shape.lanes)
         with b.loop("z", 0, I.mul(self.part, len(self.columns)), shape.lanes) as z:
             b.store("sums", z, zero)
-        with b.loop("c0", 0, self.size["C"], shape.channels) as c0:
-            self.c0 = c0
-            self.depth = b.let(I.minimum(I.sub(self.size["C"], c0), shape.channels), "depth")
-            for number, axis in enumerate(self.columns):
-                if axis.count:
-                    self.column_axis, self.phase = axis, number
-                    self.pack_strip()
-                    with b.loop("block", 0, self.tile_blocks) as block:
-                        self.each_register_block(block)
+        with b.loop("phase", 0, len(self.columns)) as phase:
+            self.column_axis = self.chosen(self.columns, phase)
+            self.at_phase = b.let(I.mul(self.part, phase))
+            with b.loop("c0", 0, self.size["C"], shape.channels) as c0:
+                self.c0 = c0
+                self.depth = b.let(I.minimum(I.sub(self.size["C"], c0), shape.channels), "depth")
+                self.pack_strip()
+                with b.loop("block", 0, self.tile_blocks) as block:
+                    self.each_register_block(block)
         self.finish()
 
     def pack_strip(self):
         """The strip's channels, one row after another: what a vector writes too much, the next row corrects."""
-        b, lanes, size = self.b, self.shape.lanes, self.size
-        top = b.let(I.add(I.mul(self.y, most(self.rows, "stride")), self.row_axis["origin"]))
-        left = b.let(I.add(I.mul(self.x, self.column_axis.stride), self.column_axis.origin))
+        b, size, lanes = self.b, self.size, self.shape.lanes
+        top = b.let(I.add(I.mul(self.y, self.rows[0].stride), self.row_axis["origin"]))
+        left = b.let(I.add(I.mul(self.x, self.columns[0].stride), self.column_axis["origin"]))
         first = b.let(I.add(I.mul(I.add(I.mul(self.image_group, size["C"]), self.c0), size["H"]), top))
-        width = b.call("cast", size["W"], dtype=int32)
-        numbers = L.Apply(int32, lanes, "lane", ())
+        # vectors from `whole` to `rest` lie in the image
+        whole = b.let(I.mul(I.ceil_div(I.maximum(I.mul(left, -1), 0), lanes), lanes))
+        inside = I.maximum(I.sub(I.sub(size["W"], left), whole), 0)
+        rest = b.let(I.add(whole, I.mul(I.div(inside, lanes), lanes)))
+        rest = b.let(I.minimum(rest, I.round_up(self.pitch, lanes)))
+        whole = b.let(I.minimum(whole, self.pitch))
         with b.loop("c", 0, self.depth) as c, b.loop("row", 0, self.strip_rows) as row:
             y = b.let(I.add(top, row))
-            inside = b.and_(L.apply("ge", y, L.as_index(0)), L.apply("lt", y, size["H"]))
-            there = b.let(L.apply("select", inside, width, b.const(0, int32)))
+            there = b.and_(L.apply("ge", y, L.as_index(0)), L.apply("lt", y, size["H"]))
             line = b.let(I.add(I.mul(I.add(first, I.mul(c, size["H"]), row), size["W"]), left))
             to = b.let(I.add(I.mul(c, self.plane), I.mul(row, self.pitch)))
-            with b.loop("column", 0, self.pitch, lanes) as column:
-                start = L.apply("cast", b.let(I.add(left, column)), dtype=int32)
-                mask = b.let(I.within(L.apply("add", L.splat(start, lanes), numbers), there))
-                value = b.load(self.source, I.add(line, column), self.stored, lanes, mask,
-                               b.const(0.0, self.stored, lanes))
-                b.store("strip", I.add(to, column), b.cast(value, self.dtype))
+            with b.branch(there):
+                self.pack_edge(0, whole, line, left, to)
+                with b.loop("column", whole, rest, lanes) as column:
+                    value = b.load(self.source, I.add(line, column), self.stored, lanes)
+                    b.store("strip", I.add(to, column), b.cast(value, self.dtype))
+                self.pack_edge(rest, self.pitch, line, left, to)
+            with b.branch(b.not_(there)):
+                with b.loop("column", 0, self.pitch, lanes) as column:
+                    b.store("strip", I.add(to, column), b.const(0.0, self.dtype, lanes))
+
+    def pack_edge(self, start, stop, line, left, to):
+        """Columns of a row that may lie outside of the image."""
+        b, lanes = self.b, self.shape.lanes
+        width = b.call("cast", self.size["W"], dtype=int32)
+        with b.loop("column", start, stop, lanes) as column:
+            begin = L.apply("cast", b.let(I.add(left, column)), dtype=int32)
+            places = L.apply("add", L.splat(begin, lanes), L.Apply(int32, lanes, "lane", ()))
+            mask = b.let(I.within(places, width))
+            value = b.load(self.source, I.add(line, column), self.stored, lanes, mask,
+                           b.const(0.0, self.stored, lanes))
+            b.store("strip", I.add(to, column), b.cast(value, self.dtype))
 
     def each_register_block(self, block):
         """The rows of the tile, cut into the fewest pieces, as equal as they can be."""
         b, shape, size = self.b, self.shape, self.size
         left = b.let(I.sub(size["K"], I.mul(I.add(self.block, block), shape.outputs)))
         few = b.let(L.apply("le", left, L.as_index(shape.lanes)))
-        start = I.mul(I.add(I.mul(self.group, self.blocks), self.block, block), size["C"], self.taps)
-        start = I.add(start, I.mul(self.c0, self.taps))
-        self.at_weights = b.let(I.mul(start, shape.outputs))
+        start = I.mul(I.add(I.mul(self.group, self.blocks), self.block, block), size["C"])
+        self.at_weights = b.let(I.mul(I.add(start, self.c0), self.taps * shape.outputs))
         pieces = b.let(I.ceil_div(self.tile_columns, shape.pixels))
-        sums = b.let(I.add(I.mul(block, self.pixels, shape.outputs), I.mul(self.part, self.phase)))
+        sums = b.let(I.add(I.mul(block, self.pixels, shape.outputs), self.at_phase))
         with b.loop("y", 0, self.tile_rows) as y, b.loop("piece", 0, pieces) as piece:
             x = b.let(I.div(I.mul(piece, self.tile_columns), pieces))
             stop = I.div(I.mul(I.add(piece, 1), self.tile_columns), pieces)
             width = b.let(I.sub(stop, x))
             at = b.let(I.add(sums, I.mul(I.add(I.mul(y, self.tile_columns), x), shape.outputs)))
-            strip = b.let(I.add(I.mul(y, most(self.rows, "stride"), self.pitch),
-                                I.mul(x, self.column_axis.stride)))
+            strip = b.let(I.add(I.mul(y, self.rows[0].stride, self.pitch), I.mul(x, self.columns[0].stride)))
             with b.branch(few):
                 self.widths(width, 1, at, strip)
-            with b.branch(L.apply("eq", few, b.const(False, few.dtype))):
+            with b.branch(b.not_(few)):
                 self.widths(width, shape.vectors, at, strip)
 
     def widths(self, width, vectors, at, strip):
@@ -176,19 +197,18 @@ class _Direct:
         places = [[I.add(at, p * shape.outputs + v * lanes) for v in range(vectors)] for p in range(pixels)]
         sums = [[b.declare(L.Load(dtype, lanes, "sums", place)) for place in row] for row in places]
         rows, columns = self.row_axis, self.column_axis
-        line = b.let(I.mul(self.pitch, self.rows[0].step))
-        step = b.let(I.mul(self.depth, shape.outputs))
-        with b.loop("r", 0, rows["count"]) as r, b.loop("s", 0, columns.count) as s:
+        line, step = b.let(I.mul(self.pitch, self.rows[0].step)), b.let(I.mul(self.depth, shape.outputs))
+        with b.loop("r", 0, rows["count"]) as r, b.loop("s", 0, columns["count"]) as s:
             tap = I.mul(I.add(rows["first"], I.mul(r, self.rows[0].tap_step)), self.kernel[1])
-            tap = I.add(tap, columns.first, I.mul(s, columns.tap_step))
+            tap = I.add(tap, columns["first"], I.mul(s, self.columns[0].tap_step))
             weight = b.let(I.add(self.at_weights, I.mul(tap, step)))
-            seen = b.let(I.add(strip, I.mul(r, line), I.mul(s, columns.step)))
+            seen = b.let(I.add(strip, I.mul(r, line), I.mul(s, self.columns[0].step)))
             with b.loop("d", 0, self.depth) as d:
                 w = b.let(I.add(weight, I.mul(d, shape.outputs)))
                 x = b.let(I.add(seen, I.mul(d, self.plane)))
                 right = [b.load(self.weights, I.add(w, v * lanes), dtype, lanes) for v in range(vectors)]
                 for p in range(pixels):
-                    left = b.let(L.splat(b.load("strip", I.add(x, p * columns.stride), dtype), lanes))
+                    left = b.let(L.splat(b.load("strip", I.add(x, p * self.columns[0].stride), dtype), lanes))
                     for v in range(vectors):
                         b.assign(sums[p][v], L.apply("fma", left, right[v], sums[p][v]))
         for row, variables in zip(places, sums):

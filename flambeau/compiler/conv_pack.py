@@ -1,4 +1,4 @@
-"""Weights of a convolution, packed for conv_direct: [group][block of outputs][channels, by blocks: tap, channel][output].
+"""Weights of a convolution, packed for conv_direct: [group][block of outputs][block of channels][tap][channel][output].
 
 Outputs lie along the lanes. Squares of lanes x lanes elements are read as rows, turned in registers and stored.
 """
@@ -7,6 +7,7 @@ from flambeau.compiler import index_math as I
 from flambeau.ir import loops as L
 
 PARAMS = ("C", "K")     # of a group: channels of the source and of the result
+PART = 8                # blocks of channels that a step of the extent packs
 
 
 def pack_weights(name, shape, taps, groups, backward, dtype, stored):
@@ -15,7 +16,7 @@ def pack_weights(name, shape, taps, groups, backward, dtype, stored):
     """
     writer = _Pack(shape, taps, groups, backward, dtype, stored)
     blocks = I.ceil_div(I.index("K"), shape.outputs)
-    extent = I.mul(groups, blocks, I.ceil_div(I.index("C"), shape.channels))
+    extent = I.mul(groups * shape.vectors, blocks, I.ceil_div(I.index("C"), PART * shape.channels))
     buffers = L.Buffer("weight", stored, "r"), L.Buffer("packed", dtype, "w")
     return L.Kernel(name, buffers, PARAMS, extent, writer.body())
 
@@ -45,56 +46,70 @@ class _Pack:
     def body(self):
         self.b = b = L.Builder("p")
         shape = self.shape
-        parts = b.let(I.ceil_div(self.channels, shape.channels), "parts")
+        parts = b.let(I.ceil_div(self.channels, PART * shape.channels), "parts")
         blocks = b.let(I.ceil_div(self.outputs, shape.outputs), "blocks")
         with b.loop("number", L.BEGIN, L.END) as number:
             strip = b.let(I.div(number, parts))
-            self.c0 = b.let(I.mul(I.rem(number, parts), shape.channels), "first_channel")
-            self.depth = b.let(I.minimum(I.sub(self.channels, self.c0), shape.channels), "depth")
+            start = b.let(I.mul(I.rem(number, parts), PART * shape.channels), "first_channel")
+            stop = I.minimum(I.add(start, PART * shape.channels), self.channels)
+            vector, strip = b.let(I.rem(strip, shape.vectors)), b.let(I.div(strip, shape.vectors))
             self.group = b.let(I.div(strip, blocks), "group")
-            first = b.let(I.mul(I.rem(strip, blocks), shape.outputs), "first_output")
-            to = b.let(I.mul(I.add(I.mul(strip, self.channels), self.c0), self.taps * shape.outputs), "to")
-            with b.loop("vector", 0, shape.vectors) as v:
-                self.vector(b.let(I.add(first, I.mul(v, shape.lanes))), b.let(I.add(to, I.mul(v, shape.lanes))))
-        b.local("turned", self.dtype, shape.lanes * shape.lanes)
+            first = I.add(I.mul(I.rem(strip, blocks), shape.outputs), I.mul(vector, shape.lanes))
+            self.choose_outputs(b.let(first, "first_output"))
+            to = b.let(I.add(I.mul(strip, self.channels, self.taps * shape.outputs), I.mul(vector, shape.lanes)))
+            with b.loop("c0", start, stop, shape.channels) as c0:
+                self.c0, self.to = c0, b.let(I.add(to, I.mul(c0, self.taps * shape.outputs)))
+                self.depth = b.let(I.minimum(I.sub(stop, c0), shape.channels), "depth")
+                self.pack_backward() if self.backward else self.pack_forward()
         return b.body()
 
-    def vector(self, output, to):
-        """The channels' taps for `lanes` outputs. Outputs beyond the last are copies of it: nobody stores theirs."""
-        b = self.b
-        last = I.sub(self.outputs, 1)
-        outputs = [b.let(I.minimum(I.add(output, n), last)) for n in range(self.shape.lanes)]
-        if not self.backward:
-            rows = [I.add(I.mul(self.group, self.outputs), k) for k in outputs]
-            rows = [b.let(I.mul(I.add(I.mul(row, self.channels), self.c0), self.taps)) for row in rows]
-            return self.runs(rows, I.mul(self.depth, self.taps), 0, to)
+    def choose_outputs(self, first):
+        """`lanes` outputs. Those beyond the last are copies of it: nobody stores their sums."""
+        b, lanes, last = self.b, self.shape.lanes, I.sub(self.outputs, 1)
+        chosen = [b.let(I.minimum(I.add(first, n), last)) for n in range(lanes)]
+        if self.backward:
+            self.first, self.rows = first, [b.let(I.mul(k, self.taps)) for k in chosen]
+        else:
+            patch = b.let(I.mul(self.channels, self.taps))
+            self.rows = [b.let(I.mul(I.add(I.mul(self.group, self.outputs), k), patch)) for k in chosen]
+
+    def pack_forward(self):
+        """Rows of (channel, tap), one row an output."""
+        b, lanes = self.b, self.shape.lanes
+        length, base = b.let(I.mul(self.depth, self.taps)), b.let(I.mul(self.c0, self.taps))
+        with b.loop("run", 0, length, lanes) as start:
+            left = b.let(I.sub(length, start))
+            rows = [I.add(row, base, start) for row in self.rows]
+            for number, vector in enumerate(self.square(rows, left)):
+                with b.branch(L.apply("lt", L.as_index(number), left)):
+                    place = b.let(I.add(start, number))
+                    c = b.let(I.div(place, self.taps))
+                    self.put(c, I.sub(place, I.mul(c, self.taps)), vector)
+
+    def pack_backward(self):
+        """For each channel rows of taps, one row an output."""
+        b, lanes = self.b, self.shape.lanes
         with b.loop("channel", 0, self.depth) as c:
-            row = b.let(I.mul(I.add(I.mul(self.group, self.channels), self.c0, c), self.outputs))
+            base = b.let(I.mul(I.add(I.mul(self.group, self.channels), self.c0, c), self.outputs))
             if self.taps == 1:
-                mask = I.lanes_below(I.sub(self.outputs, output), self.shape.lanes)
-                value = self.read(I.add(row, output), mask)
-                return b.store("packed", I.add(to, I.mul(c, self.shape.outputs)), value)
-            rows = [b.let(I.mul(I.add(row, k), self.taps)) for k in outputs]
-            self.runs(rows, L.as_index(self.taps), c, to)
+                mask = I.lanes_below(I.sub(self.outputs, self.first), lanes)
+                return self.put(c, 0, self.read(I.add(base, self.first), mask))
+            base = b.let(I.mul(base, self.taps))
+            for start in range(0, self.taps, lanes):
+                left = min(self.taps - start, lanes)
+                vectors = self.square([I.add(row, base, start) for row in self.rows], left)
+                for number, vector in enumerate(vectors[:left]):
+                    self.put(c, start + number, vector)
+
+    def put(self, channel, tap, vector):
+        place = I.mul(I.add(I.mul(tap, self.depth), channel), self.shape.outputs)
+        self.b.store("packed", I.add(self.to, place), vector)
 
     def read(self, at, mask):
-        lanes = self.shape.lanes
-        return self.b.cast(self.b.load("weight", at, self.stored, lanes, mask, self.b.const(0.0, self.stored, lanes)),
-                           self.dtype)
+        other = None if mask is None else self.b.const(0.0, self.stored, self.shape.lanes)
+        return self.b.cast(self.b.load("weight", at, self.stored, self.shape.lanes, mask, other), self.dtype)
 
-    def runs(self, rows, length, channel, to):
-        """Each row is a run of `length` elements (channel, tap), from `channel` on."""
-        b, lanes = self.b, self.shape.lanes
-        length = b.let(length)
-        with b.loop("run", 0, length, lanes) as start:
-            mask = b.let(I.lanes_below(I.sub(length, start), lanes))
-            vectors = [self.read(I.add(row, start), mask) for row in rows]
-            for number, vector in enumerate(transposed(b, vectors)):
-                b.store("turned", L.as_index(number * lanes), vector)
-            with b.loop("entry", 0, I.minimum(I.sub(length, start), lanes)) as entry:
-                place = b.let(I.add(start, entry))
-                c = b.let(I.div(place, self.taps))
-                tap = b.let(I.sub(place, I.mul(c, self.taps)))
-                at = I.add(I.mul(tap, self.depth), c, channel)
-                value = b.load("turned", I.mul(entry, lanes), self.dtype, lanes)
-                b.store("packed", I.add(to, I.mul(at, self.shape.outputs)), value)
+    def square(self, rows, left):
+        """`left` elements of each row, at most `lanes`, turned."""
+        mask = None if left == self.shape.lanes else self.b.let(I.lanes_below(L.as_index(left), self.shape.lanes))
+        return transposed(self.b, [self.read(row, mask) for row in rows])

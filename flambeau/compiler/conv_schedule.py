@@ -9,10 +9,11 @@ from flambeau.compiler.recipe import ADD, FLOORDIV, MAX, MIN, MUL, SUB
 
 DEPTH = 256             # taps x channels that a register block adds between two visits to the tile, at most
 MOST_CHANNELS = 128
-STRIP = 16384           # elements of the strip of the source that a tile packs at a time
+STRIP = 32768           # elements of the strip of the source that a tile packs at a time
 TILE = 16384            # sums of a tile
 PIXELS = 256            # pixels of a tile, at most
-ENOUGH_TILES = 8        # the results of an image are split into blocks of channels while there are fewer
+MOST_BLOCKS = 4         # blocks of output channels in a tile
+ENOUGH_ROWS = 32        # a tile has one block of output channels while there are fewer rows to share out
 _FAR = 1 << 40
 
 
@@ -99,39 +100,34 @@ def most(classes, name):
     return max(getattr(axis, name) for axis in classes)
 
 
-SCHEDULE = ("tile_rows", "tile_columns", "row_tiles", "column_tiles", "tile_blocks", "block_tiles")
+SCHEDULE = ("height", "tile_rows", "tile_columns", "column_tiles", "tile_blocks", "block_tiles")
 
 
 def schedule(shape, rows, columns, groups, images, channels, outputs, height, width):
     """Tile sizes for a result of `height` x `width` (ints or Registers), `channels` -> `outputs` in each group.
 
     A tile has whole rows of the result, as many as its sums and its strip of the source allow, or a part of one
-    row where that is too wide; and several blocks of output channels, so that a strip is packed seldom, while
-    ENOUGH_TILES are left.
+    row where that is too wide; and several blocks of output channels, so that a strip is packed seldom.
+    'height' is the number of rows in a class.
     """
     height, width = _ceil(height, len(rows)), _ceil(width, len(columns))
-    deep = minimum(channels, shape.channels)
+    deep, capacity = minimum(channels, shape.channels), shape.strip - 2 * shape.lanes
     tall, wide = most(rows, "span"), most(columns, "span")
-    room = (_strip_room(shape) // (deep * tall) - wide) // most(columns, "stride") + 1
+    room = (capacity // (deep * tall) - wide) // most(columns, "stride") + 1
     column_tiles = _ceil(width, minimum(PIXELS, maximum(room, 1)))
     tile_columns = _ceil(width, column_tiles)
     pitch = (tile_columns - 1) * most(columns, "stride") + wide
-    room = (_strip_room(shape) // (deep * pitch) - tall) // most(rows, "stride") + 1
+    room = (capacity // (deep * pitch) - tall) // most(rows, "stride") + 1
     tile_rows = minimum(minimum(room, PIXELS // tile_columns), height)
     tile_rows = maximum(tile_rows // (1 + (column_tiles - 1) * _FAR), 1)
-    row_tiles = _ceil(height, tile_rows)
-    tile_rows = _ceil(height, row_tiles)
+    tile_rows = _ceil(height, _ceil(height, tile_rows))
     blocks = _ceil(outputs, shape.outputs)
-    tiles = images * groups * len(rows) * row_tiles * column_tiles
-    tile_blocks = minimum(blocks, TILE // (tile_rows * tile_columns * shape.outputs))
-    tile_blocks = maximum(minimum(tile_blocks, tiles * blocks // ENOUGH_TILES), 1)
-    block_tiles = _ceil(blocks, tile_blocks)
-    return dict(zip(SCHEDULE, (tile_rows, tile_columns, row_tiles, column_tiles, _ceil(blocks, block_tiles),
-                               block_tiles)))
-
-
-def _strip_room(shape):
-    return shape.strip - 2 * shape.lanes
+    units = images * height * column_tiles * (groups * len(rows))
+    tile_blocks = minimum(MOST_BLOCKS, TILE // (tile_rows * tile_columns * shape.outputs))
+    tile_blocks = minimum(tile_blocks, units * blocks // ENOUGH_ROWS)
+    tile_blocks = minimum(maximum(tile_blocks // 2 * 2, 1), blocks)
+    return dict(zip(SCHEDULE, (height, tile_rows, tile_columns, column_tiles, tile_blocks,
+                               _ceil(blocks, tile_blocks))))
 
 
 def _ceil(size, by):

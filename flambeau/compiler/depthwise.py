@@ -183,11 +183,11 @@ class _Strips:
                 b.store("packed", I.add(row, phase * self.phase_room, x), value)
 
     # ---- sums over taps
-    def correlate(self, taps, weights, emit):
-        """For all places of the strip: emit(row, column, sums of the rows from there, mask or None). taps: (row
-        moved, phase, column moved, number of the weight), of the packed plane."""
+    def correlate(self, windows, weights, emit, mask_end=True):
+        """For all places of the strip: emit(row, column, sums of the rows from there for each window, mask or
+        None). A window is a list of taps: (row moved, phase, column moved, number of the weight), of the packed
+        plane. mask_end=False: vectors may be stored whole, also beyond the last column."""
         b, lanes = self.b, self.lanes
-        taps = sorted(taps)
         fits = b.let(L.apply("ge", self.columns, L.as_index(lanes)))
         mask = b.let(I.lanes_below(self.columns, lanes))
         last = b.let(I.maximum(I.sub(self.columns, lanes), 0))
@@ -196,7 +196,10 @@ class _Strips:
             first = b.let(I.mul(row, self.steps[0] * self.row_room))
             with b.loop("vector", 0, self.columns, lanes) as start:
                 column = b.let(I.minimum(start, last))
-                sums = self.block_sums(b.let(I.add(first, column)), taps, weights, count)
+                place = b.let(I.add(first, column))
+                sums = [self.block_sums(place, sorted(taps), weights, count) for taps in windows]
+                if not mask_end:
+                    return emit(row, column, sums, None)
                 with b.branch(fits):
                     emit(row, column, sums, None)
                 with b.branch(b.not_(fits)):
@@ -223,7 +226,7 @@ class _Strips:
             for number, weight in places:
                 old = sums[number]
                 sums[number] = b.mul(seen, weights[weight]) if old is None else b.fma(seen, weights[weight], old)
-        return sums
+        return [b.const(0.0, self.dtype, self.lanes) if total is None else total for total in sums]
 
 
 class _Windows(_Strips):
@@ -267,7 +270,7 @@ class _Forward(_Windows):
                 bias = None
                 if self.spec.bias:
                     bias = b.let(L.splat(self.read("bias", outputs), self.lanes))
-                self.correlate(self.taps(), self.weights(outputs), self.emitter(plane_out, bias))
+                self.correlate([list(self.taps())], self.weights(outputs), self.emitter(plane_out, bias))
         return self.finish()
 
     def emitter(self, plane, bias):
@@ -276,7 +279,7 @@ class _Forward(_Windows):
         def emit(row, column, sums, mask):
             first = I.add(I.mul(I.add(I.mul(plane, self.oh), self.row, row), self.ow), self.column, column)
             first = b.let(first)
-            for number, value in enumerate(sums):
+            for number, value in enumerate(sums[0]):
                 value = value if bias is None else b.add(value, bias)
                 b.store("output", I.add(first, I.mul(number, self.ow)), b.cast(value, self.spec.dtype), mask)
         return emit
@@ -331,32 +334,40 @@ class _Data(_Strips):
         width = self.spec.kernel[1]
         for row_residue in range(down):
             rows = list(self.taps_of(0, row_residue))
-            for residue in range(right):
-                taps = [(y, 0, x, r * width + s) for r, y in rows for s, x in self.taps_of(1, residue)]
-                self.correlate(taps, weights, self.emitter(number, row_residue, residue))
+            windows = [[(y, 0, x, r * width + s) for r, y in rows for s, x in self.taps_of(1, residue)]
+                       for residue in range(right)]
+            self.correlate(windows, weights, self.emitter(number, row_residue), mask_end=False)
 
-    def emitter(self, number, row_residue, residue):
-        b, lanes, (down, right) = self.b, self.lanes, self.spec.stride
+    def emitter(self, number, row_residue):
+        b, (down, right) = self.b, self.spec.stride
         into = b.let(I.mul(I.rem(number, 2), self.tile_size))
         before = b.let(I.sub(self.tile_size, into))
         again = b.let(L.apply("gt", number, L.as_index(0)))
-        places = None
-        if right > 1:
-            places = b.let(L.apply("mul", L.Apply(number.dtype, lanes, "lane", ()), L.as_index(right)))
 
         def emit(row, column, sums, mask):
-            first = I.add(I.mul(I.add(I.mul(row, down), row_residue), self.tile_row), I.mul(column, right), residue)
-            first = b.let(first)
-            for count, value in enumerate(sums):
-                near = b.let(I.add(first, count * down * self.tile_row))
-                value = b.const(0.0, self.dtype, lanes) if value is None else value
-                index = near if places is None else L.apply("add", places, near)
-                with b.branch(again):
-                    old = b.load("tile", L.apply("add", index, before), self.dtype, lanes)
-                    b.store("tile", L.apply("add", index, into), b.add(old, value))
-                with b.branch(b.not_(again)):
-                    b.store("tile", L.apply("add", index, into), value)
+            first = I.add(I.mul(I.add(I.mul(row, down), row_residue), self.tile_row), I.mul(column, right))
+            first, places = b.let(first), []
+            for count, values in enumerate(zip(*sums)):
+                places += self.side_by_side(I.add(first, count * down * self.tile_row), values)
+            with b.branch(again):
+                for place, value in places:
+                    old = b.load("tile", L.apply("add", place, before), self.dtype, self.lanes)
+                    b.store("tile", L.apply("add", place, into), b.add(old, value))
+            with b.branch(b.not_(again)):
+                for place, value in places:
+                    b.store("tile", L.apply("add", place, into), value)
         return emit
+
+    def side_by_side(self, first, values):
+        """(index in the tile, vector) of the sums for neighbouring columns, one vector a residue."""
+        b, right = self.b, len(values)
+        if right == 1:
+            return [(first, values[0])]
+        if right == 2:
+            return [(I.add(first, half * self.lanes), b.call(op, *values))
+                    for half, op in enumerate(("zip_low", "zip_high"))]
+        steps = b.let(L.apply("mul", L.Apply(first.dtype, self.lanes, "lane", ()), L.as_index(right)))
+        return [(L.apply("add", steps, I.add(first, residue)), value) for residue, value in enumerate(values)]
 
     def copy_out(self, plane, half):
         """The places of the tile that exist, to grad_input."""

@@ -196,28 +196,27 @@ def gemm_extent(batch, M, N, K, dtype=float32, target=None):
 
 # ---------------------------------------------------------------------------------------------- tiles
 def _tile(sizes, parts, plan, direct_a=False):
-    """(rows, columns) of a tile: evenly cut, and smaller while there would be too few tiles to share out.
+    """(rows, columns) of a tile: evenly cut, and smaller while there would be too few tiles to share out
+    (division by zero gives zero).
 
     Where A is not packed there is no price for narrow tiles.
     """
     least_columns = plan.columns if direct_a else 2 * plan.columns
     batch, m, n, k = sizes
-    batch = I.mul(batch, parts[0])
-    wanted = I.div(I.mul(I.mul(sizes[0], m, n), k), WORTH_A_TILE)
+    wanted = I.div(I.mul(I.mul(batch, m, n), k), WORTH_A_TILE)
     wanted = I.maximum(I.minimum(wanted, ENOUGH_TILES), 1)
-    row_tiles = I.maximum(I.ceil_div(m, plan.tile_rows), 1)
-    strips = I.ceil_div(wanted, I.maximum(I.mul(batch, row_tiles), 1))
-    strips = I.maximum(strips, I.maximum(I.ceil_div(n, plan.tile_columns), 1))
+    batch = I.mul(batch, parts[0])
+    row_tiles = I.ceil_div(m, plan.tile_rows)
+    strips = I.maximum(I.ceil_div(wanted, I.mul(batch, row_tiles)), I.ceil_div(n, plan.tile_columns))
     columns = I.maximum(I.round_up(I.ceil_div(n, strips), plan.columns), least_columns)
-    strips = I.maximum(I.mul(batch, I.ceil_div(n, columns)), 1)
-    row_tiles = I.maximum(row_tiles, I.ceil_div(wanted, strips))
+    row_tiles = I.maximum(I.ceil_div(wanted, I.mul(batch, I.ceil_div(n, columns))), row_tiles)
     rows = I.maximum(I.round_up(I.ceil_div(m, row_tiles), plan.rows), plan.least_rows)
     return rows, columns
 
 
 def _extent(sizes, parts, plan, direct_a=False):
     rows, columns = _tile(sizes, parts, plan, direct_a)
-    return I.mul(sizes[0], parts[0], I.ceil_div(sizes[2], columns), I.ceil_div(sizes[1], rows))
+    return I.mul(I.mul(sizes[0], parts[0]), I.ceil_div(sizes[2], columns), I.ceil_div(sizes[1], rows))
 
 
 class _Template(Packing):

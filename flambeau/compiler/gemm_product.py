@@ -13,11 +13,19 @@ from flambeau.compiler.gemm_rows import FEW, rows_kernel
 from flambeau.compiler.recipe import Located
 from flambeau.ir import loops as L
 from flambeau.ops.matmul import accumulator
-from flambeau.types.dim import minimum
 
-MOST_PARTS = 16
-PART = 1024                 # k's at least
-RESULTS = 128 * 128         # of a product that can be shared out without parts: PARTS times that
+ENOUGH_PARTS = 16           # of all results together: no parts where there are as many squares of results
+SQUARE = 64                 # rows and columns of such a square
+PART = 1024                 # k's of a part at least
+
+
+def parts_of(sizes):
+    """(number, length) of the parts of k for sizes (batch, M, N, K): ints or index expressions."""
+    batch, m, n, k = sizes
+    squares = I.mul(batch, I.ceil_div(m, SQUARE), I.ceil_div(n, SQUARE))
+    number = I.minimum(I.div(k, PART), I.div(ENOUGH_PARTS, squares))
+    number = I.maximum(number, 1)
+    return number, I.round_up(I.ceil_div(k, number), DEPTH)
 
 
 def product(planner, x, y, bias, out, transposed=False):
@@ -75,41 +83,88 @@ class _Product:
             value = b.add(value, L.splat(b.cast(bias, self.total), lanes))
         b.store("out", self.place(batch, m, n), b.cast(value, self.out.dtype), mask)
 
-    def place(self, batch, m, n):
+    def store(self, b, batch, m, n, value, lanes, mask):
+        """A part's sums go to memory, unless it is the only one."""
+        alone = b.let(L.apply("eq", self.parts[0], L.as_index(1)))
+        with b.branch(alone):
+            self.finish(b, batch, m, n, value, lanes, mask)
+        with b.branch(L.apply("not", alone)):
+            b.store("parts", self.place(batch, m, n), value, mask)
+
+    @staticmethod
+    def place(batch, m, n):
         return I.add(I.mul(I.add(I.mul(batch, I.index("M")), m), I.index("N")), n)
 
     # ---- launches
     def launch(self):
-        operands = {"x": self.x, "y": self.y, "bias": self.bias, "out": self.out}
-        self.operands = {name: located for name, located in operands.items() if located is not None}
         sizes = self.sizes
+        self.parts = parts_of([I.index(name) for name in sizes])
         self.work = 2 * sizes["batch"] * sizes["M"] * sizes["N"] * sizes["K"]
-        one_row = isinstance(sizes["M"], int) and sizes["M"] <= FEW
+        operands = {"x": self.x, "y": self.y, "bias": self.bias, "out": self.out, "parts": self.scratch()}
+        self.operands = {name: located for name, located in operands.items() if located is not None}
+        always_few = sizes["M"] == 1
         streams = self.unit_b == "n" and self.steps["y_column"] == 1
         few = I.minimum(I.maximum(I.sub(FEW + 1, I.index("M")), 0), 1) if streams else 0
-        if not (one_row and streams):
+        if not (always_few and streams):
             self.launch_tiles(I.sub(1, few) if streams else 1)
         if streams:
-            self.launch_rows(1 if one_row else few)
+            self.launch_rows(1 if always_few else few)
+        self.launch_addition()
+
+    def scratch(self):
+        """Memory for the sums of parts: none where there is but one."""
+        recipe = self.planner.recipe
+        registers = {name: recipe.register(size) for name, size in self.sizes.items()}
+        batch, m, n, _ = (I.index(name) for name in self.sizes)
+        several = I.mul(self.parts[0], I.minimum(I.sub(self.parts[0], 1), 1))
+        size = recipe.expression(I.mul(I.mul(several, batch), I.mul(m, n)), registers)
+        return recipe.buffer_of(self.total, size)
 
     def launch_tiles(self, share):
         vector_a = self.steps["x_column" if self.unit_a == "k" else "x_row"] == 1
         vector_b = self.steps["y_column" if self.unit_b == "n" else "y_row"] == 1
         plain = self.x.dtype is self.total and self.unit_a == "k"
-        kernel = gemm_kernel(
-            "matmul", self.buffers(), tuple(self.params), self.load("x", self.x), self.load("y", self.y), self.finish,
+        self.run(gemm_kernel(
+            "matmul", self.buffers(), tuple(self.params), self.load("x", self.x), self.load("y", self.y), self.store,
             self.total, unit_a=self.unit_a, unit_b=self.unit_b, vector_a=vector_a, vector_b=vector_b, plain_a=plain,
             tail_a=self.load("x", self.x, True) if vector_a and not plain else None,
-            tail_b=self.load("y", self.y, True) if vector_b else None, share=share)
-        self.planner.launch_template(kernel, list(self.operands.values()), self.params, self.work)
+            tail_b=self.load("y", self.y, True) if vector_b else None, parts=self.parts, share=share))
 
     def launch_rows(self, share):
-        kernel = rows_kernel(
+        self.run(rows_kernel(
             "matmul_rows", self.buffers(), tuple(self.params), self.load("x", self.x), self.load("y", self.y),
-            self.load("y", self.y, True), self.finish, self.total, sizes=map(I.index, ("batch", "M", "N", "K")),
-            parts=(1, I.index("K")), share=share)
-        self.planner.launch_template(kernel, list(self.operands.values()), self.params, self.work)
+            self.load("y", self.y, True), self.store, self.total, sizes=[I.index(name) for name in self.sizes],
+            parts=self.parts, share=share))
 
-    def buffers(self):
-        return tuple(self.buffer(name, located, "w" if name == "out" else "r")
+    def launch_addition(self):
+        """Add up the parts, one row of results a step."""
+        b, lanes = L.Builder(), blocking(self.total).lanes
+        number, n = b.let(self.parts[0], "number"), I.index("N")
+        whole = b.let(I.mul(I.div(n, lanes), lanes), "whole")
+
+        def add(batch, m, j, mask=None):
+            other = None if mask is None else b.const(0, self.total, lanes)
+            total = b.declare(b.const(0, self.total, lanes))
+            for start, stop in ((0, 1), (1, number)):
+                with b.loop(b.fresh("part"), start, stop) as part:
+                    address = self.place(I.add(I.mul(batch, number), part), m, j)
+                    value = b.load("parts", address, self.total, lanes, mask, other)
+                    b.assign(total, value if start == 0 else L.apply("add", total, value))
+            self.finish(b, batch, m, j, b.let(total), lanes, mask)
+
+        with b.loop("row", L.BEGIN, L.END) as row:
+            batch, m = b.let(I.div(row, I.index("M"))), b.let(I.rem(row, I.index("M")))
+            with b.loop("j", 0, whole, lanes) as j:
+                add(batch, m, j)
+            with b.branch(L.apply("lt", whole, n)):
+                add(batch, m, whole, b.let(I.lanes_below(I.sub(n, whole), lanes)))
+        several = I.minimum(I.sub(self.parts[0], 1), 1)
+        extent = I.mul(several, I.mul(I.index("batch"), I.index("M")))
+        self.run(L.Kernel("matmul_parts", self.buffers("parts"), tuple(self.params), extent, b.body()))
+
+    def buffers(self, read=None):
+        return tuple(self.buffer(name, located, "w" if name in ("out", "parts") and name != read else "r")
                      for name, located in self.operands.items())
+
+    def run(self, kernel):
+        self.planner.launch_template(kernel, list(self.operands.values()), self.params, self.work)

@@ -12,6 +12,8 @@ from flambeau.types.shape import numel
 CODES = {d: i for i, d in enumerate(dtypes.ALL)}
 ADD, MUL, SUB, FLOORDIV, MAX, MIN = range(6)
 _OPERATIONS = {"add": ADD, "mul": MUL, "sub": SUB, "idiv": FLOORDIV, "max": MAX, "min": MIN}
+_RESULTS = (int.__add__, int.__mul__, int.__sub__, lambda a, b: a // b if b else 0, max, min)
+_NEUTRAL = {ADD: 0, MUL: 1, SUB: 0, FLOORDIV: 1}
 NEST, POINTWISE, HOST = range(3)
 WORK = 32768            # elements of cheap work that are worth a thread
 
@@ -43,7 +45,7 @@ class Recipe:
         self.count = len(inputs)
         self.initial, self.loads, self.code, self.checks = [], [], [], []
         self.buffers, self.steps, self.random = [], [], None
-        self.registers = {}
+        self.registers, self.computed, self.known = {}, {}, {}      # known: registers that hold constants
         self.sources = {name: (i, 0, axis) for name, i, axis in signature.sizes}
         self.inputs = [self._locate_input(i, v, o) for i, (v, o) in enumerate(zip(inputs, signature.operands))]
         for a, b in signature.constraints:
@@ -77,7 +79,9 @@ class Recipe:
 
     def _make(self, size):
         if isinstance(size, int):
-            return self._new(size)
+            register = self._new(size)
+            self.known[register] = size
+            return register
         if str(size) in self.sources:
             target = self._new()
             self.loads.append((target, *self.sources[str(size)]))
@@ -104,6 +108,22 @@ class Recipe:
         return result
 
     def compute(self, operation, a, b):
+        """The register of a result; nothing is computed twice, nor what is known already."""
+        key = (operation, a, b)
+        if key not in self.computed:
+            self.computed[key] = self._compute(*key)
+        return self.computed[key]
+
+    def _compute(self, operation, a, b):
+        known = self.known.get(a), self.known.get(b)
+        if None not in known:
+            return self.register(_RESULTS[operation](*known))
+        neutral = _NEUTRAL.get(operation)
+        if neutral is not None and neutral in known:
+            if known[1] == neutral:
+                return a
+            if operation in (ADD, MUL):
+                return b
         target = self._new()
         self.code.append((operation, target, a, b))
         return target
@@ -131,6 +151,11 @@ class Recipe:
         """New row-major memory."""
         self.buffers.append((CODES[dtype], self.register(numel(shape))))
         return Located(self.count + len(self.buffers) - 1, dtype, tuple(shape), tuple(contiguous_strides(shape)))
+
+    def buffer_of(self, dtype, register):
+        """New memory for as many elements as the register says."""
+        self.buffers.append((CODES[dtype], register))
+        return Located(self.count + len(self.buffers) - 1, dtype, (), ())
 
     def operand(self, located):
         offset = -1 if located.offset == 0 else self.register(located.offset)

@@ -27,6 +27,7 @@ from flambeau.ops.recurrent import GATES, KEPT
 from flambeau.types.dtype import int64
 
 PARAMS = ("batch", "steps", "hidden")
+_PACK_WORK = 4              # scalar operations that packing an element is worth
 _MOST_ROWS = 8              # of a register block
 _THREAD_ROWS = 12           # the rows that one thread should take, about
 
@@ -121,7 +122,7 @@ def _pack(planner, weight, plan, gates, hidden):
     packed = planner.recipe.buffer(weight.dtype, (panels * depth * plan.width,))
     kernel = pack_kernel(weight.dtype, plan, gates)
     planner.launch_template(kernel, [weight, packed], {"hidden": hidden, "K": depth},
-                            panels * depth * plan.width)
+                            _PACK_WORK * panels * depth * plan.width)
     return packed
 
 
@@ -149,26 +150,21 @@ def pack_kernel(dtype, plan, gates):
 
 
 def _pack_columns(b, dtype, plan, base, unit, gate):
-    """One vector of a panel from the rows of the weight."""
+    """One vector of a panel from the rows of the weight, all lanes of a k together."""
     hidden, depth = I.index("hidden"), I.index("K")
-    with b.loop("lane", 0, plan.lanes) as lane:
-        row = b.let(I.add(unit, lane))
-        target = b.let(I.add(base, lane))
-        source = b.let(I.mul(I.add(I.mul(gate, hidden), row), depth))
-        inside = b.let(L.apply("lt", row, hidden))
-        whole = b.let(I.mul(I.div(depth, 8), 8))
-
-        def copy(k):
-            b.store("packed", I.add(target, I.mul(k, plan.width)), b.load("weight", I.add(source, k), dtype))
-
-        with b.branch(inside):
-            with b.loop("group", 0, whole, 8) as group, b.loop("one", 0, 8, kind="unroll") as one:
-                copy(I.add(group, one))
-            with b.loop("rest", whole, depth) as k:
-                copy(k)
-        with b.branch(L.apply("not", inside)):
-            with b.loop("k", 0, depth) as k:
-                b.store("packed", I.add(target, I.mul(k, plan.width)), b.const(0.0, dtype))
+    source = b.let(I.mul(I.add(I.mul(gate, hidden), unit), depth))
+    left = b.let(I.sub(hidden, unit))
+    with b.branch(L.apply("ge", left, L.as_index(plan.lanes))):
+        steps = [b.let(I.mul(depth, lane)) for lane in range(plan.lanes)]
+        with b.loop("k", 0, depth) as k:
+            target, start = b.let(I.add(base, I.mul(k, plan.width))), b.let(I.add(source, k))
+            for lane in range(plan.lanes):
+                b.store("packed", I.add(target, lane), b.load("weight", I.add(start, steps[lane]), dtype))
+    with b.branch(L.apply("lt", left, L.as_index(plan.lanes))):
+        with b.loop("k_last", 0, depth) as k, b.loop("lane", 0, plan.lanes) as lane:
+            inside, zero = b.let(L.apply("lt", lane, left)), b.const(0.0, dtype)
+            value = b.load("weight", I.add(source, I.mul(depth, lane), k), dtype, 1, inside, zero)
+            b.store("packed", I.add(base, I.mul(k, plan.width), lane), value)
 
 
 # ---------------------------------------------------------------------------------------------- both ways

@@ -4,6 +4,7 @@ Sequences are (time, batch, width), or (batch, time, width) with `batch_first`; 
 width).
 """
 
+import functools
 import itertools
 import math
 import warnings
@@ -15,7 +16,8 @@ from flambeau.nn.module import Module
 from flambeau.nn.parameter import Parameter
 from flambeau.nn.utils.rnn import PackedSequence
 from flambeau.ops.recurrent import recurrent
-from flambeau.tensor import arange, cat, empty, stack, tensor, zeros
+from flambeau.tensor import cat, empty, stack, tensor, zeros
+from flambeau.types.dtype import int64
 
 GATES = {"RNN_TANH": 1, "RNN_RELU": 1, "LSTM": 4, "GRU": 3}
 
@@ -141,6 +143,12 @@ class GRUCell(RNNCellBase):
 
 
 # ---------------------------------------------------------------------------------- layers
+
+@functools.lru_cache(maxsize=256)
+def even_starts(time, batch):
+    """Where each step's rows start, and where the last ones end."""
+    return tensor([batch * step for step in range(time + 1)], dtype=int64)
+
 
 class RNNBase(Module):
     """Layers of recurrences; `mode` is 'RNN_TANH', 'RNN_RELU', 'LSTM' or 'GRU'.
@@ -307,7 +315,7 @@ class RNNBase(Module):
         time, batch = input.shape[:2]
         if time == 0:
             raise RuntimeError("Expected sequence length to be larger than 0 in RNN")
-        rows, last = self._layers(input.reshape(time * batch, self.input_size), arange(time + 1) * batch, hx)
+        rows, last = self._layers(input.reshape(time * batch, self.input_size), even_starts(time, batch), hx)
         output = rows.reshape(time, batch, rows.shape[1])
         if not batched:
             return output.squeeze(1), self._map(last, lambda state: state.squeeze(1))
@@ -316,7 +324,7 @@ class RNNBase(Module):
     def _forward_packed(self, packed, hx):
         data, sizes, order, back = packed
         hx = self._first_state(data, sizes, self.permute_hidden(hx, order))
-        starts = tensor([0, *itertools.accumulate(sizes.tolist())])
+        starts = tensor([0, *itertools.accumulate(sizes.tolist())], dtype=int64)
         rows, last = self._layers(data, starts, hx)
         return PackedSequence(rows, sizes, order, back), self.permute_hidden(last, back)
 

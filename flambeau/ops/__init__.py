@@ -1,6 +1,7 @@
 """Operators: each is declared once, as a class of a kind. `ops.REGISTRY` holds them by name."""
 
-from flambeau.ops import (activation, arithmetic, attention, calculus, compare, complex_kinds, convolution, create, distance,
+from flambeau.ops import (activation, arithmetic, attention, bounds, calculus, compare, complex_kinds, convolution,
+                          create, distance,
                           einstein_sum, elementwise, extreme, fourier, image, index, join, linalg,
                           linalg_functions, loss, mathematics, matmul, normalize, norms, optimize,
                           optimize_more, padding, places, pooling, products, random, recurrent, reduce, refusals,
@@ -14,7 +15,7 @@ from flambeau.ops.spec import REGISTRY
 from flambeau.ops.convolution import conv2d
 from flambeau.ops.pooling import max_pool2d
 
-_MODULES = (recurrent, arithmetic, einstein_sum, linalg, linalg_functions, norms, products, triangles,
+_MODULES = (recurrent, arithmetic, bounds, einstein_sum, linalg, linalg_functions, norms, products, triangles,
             special, special_bessel, special_host, special_polynomials, windows, fourier, spectrogram,
             padding, pooling, convolution, image, elementwise, mathematics, compare, activation, reduce,
             view, matmul, index, window, create, random, normalize, join, loss, rounding, optimize, scan,

@@ -1,4 +1,4 @@
-"""Further elementwise arithmetic: remainders, extremes, signs, bounds and replacements."""
+"""Further elementwise arithmetic: remainders, extremes, signs and replacements."""
 
 import math
 
@@ -15,7 +15,7 @@ from flambeau.ops.out import with_out
 from flambeau.ops.samples import binary_samples, positive_samples, ulps, unary_samples
 from flambeau.ops.spec import INPLACE, op, public
 from flambeau.runtime._core import Tensor
-from flambeau.types.dtype import FLOATING, bool_, float32, float64, int32, int64
+from flambeau.types.dtype import FLOATING, bool_, complex128, float32, float64, int32, int64
 
 numpy = LazyModule("numpy")
 
@@ -28,6 +28,7 @@ class Fmod(Binary):
     """
 
     divisor = 1
+    tensor_first = True
     samples = binary_samples(away_from_zero=True)
     tolerance = ulps(16)
 
@@ -120,6 +121,7 @@ class Copysign(Binary):
 
     promotion = "float"
     dtypes = FLOATING
+    tensor_first = True
     samples = binary_samples(away_from_zero=True)
 
     def reference(input, other):
@@ -301,79 +303,11 @@ class Xlog1py(TimesLog):
 @public(method=True, inplace=True)
 @with_out
 def float_power(input, exponent):
-    """input to the power exponent, both in float64."""
-    return pow(*(cast(v, float64) if isinstance(v, Tensor) else float(v) for v in (input, exponent)))
-
-
-# ------------------------------------------------------------------------------ bounds
-@op
-class ClampMin(Binary):
-    """The larger of input and min."""
-
-    signature = "input, min"
-    operands = ("input", "min")
-
-    def reference(input, min):
-        return numpy.maximum(input, min)
-
-    def scalar(b, x, low):
-        return b.max(x, low)
-
-    def derivative(grad, x, low):
-        return grad * where(x >= low, 1.0, 0.0), grad * where(x < low, 1.0, 0.0)
-
-
-@op
-class ClampMax(Binary):
-    """The smaller of input and max."""
-
-    signature = "input, max"
-    operands = ("input", "max")
-
-    def reference(input, max):
-        return numpy.minimum(input, max)
-
-    def scalar(b, x, high):
-        return b.min(x, high)
-
-    def derivative(grad, x, high):
-        return grad * where(x <= high, 1.0, 0.0), grad * where(x > high, 1.0, 0.0)
-
-
-@op
-class ClampBoth(Elementwise):
-    """input limited to [min, max]; max where min exceeds it."""
-
-    name = "_clamp_both"
-    signature = "input, min, max"
-    operands = ("input", "min", "max")
-    dtypes = NUMBERS
-    tolerance = ulps(0)
-
-    def samples(rng, shape):
-        return [rng.uniform(-3, 3, shape), rng.uniform(-2, 0, shape), rng.uniform(0, 2, shape)]
-
-    def reference(input, min, max):
-        return numpy.minimum(numpy.maximum(input, min), max)
-
-    def scalar(b, x, low, high):
-        return b.min(b.max(x, low), high)
-
-    def derivative(grad, x, low, high):
-        inside = where((x >= low) & (x <= high), 1.0, 0.0)
-        return grad * inside, grad * where((low < high) & (x < low), 1.0, 0.0), \
-            grad * where((x > high) | (high < low), 1.0, 0.0)
-
-
-@public(method=True, inplace=True, aliases=("clip",))
-@with_out
-def clamp(input, min=None, max=None):
-    """Limit to [min, max], numbers or tensors; a bound that is None does not limit."""
-    if min is None and max is None:
-        fail("clamp", "at least one of 'min' or 'max' must not be None", kind=RuntimeError)
-    if max is None:
-        return clamp_min(input, min)            # noqa: F821
-    return clamp_max(input, max) if min is None else _clamp_both(input, min, max)       # noqa: F821
+    """input to the power exponent, both in float64, or complex128 if one is complex."""
+    both = (input, exponent)
+    if any(isinstance(v, complex) or isinstance(v, Tensor) and v.dtype.kind == "c" for v in both):
+        return pow(*(cast(v, complex128) if isinstance(v, Tensor) else complex(v) for v in both))
+    return pow(*(cast(v, float64) if isinstance(v, Tensor) else float(v) for v in both))
 
 
 @op

@@ -130,6 +130,7 @@ class AttentionGradient(Attending):
     signature = f"grad, query, key, value, logsumexp, delta, {OPTIONS}"
     operands = ("grad", "query", "key", "value", "logsumexp", "delta", "scale", "attn_mask", "seed", "dropout_p")
     outputs = ("query_grad", "key_grad", "value_grad")
+    large_derivative = True
 
     def infer_shape(grad, q, k, v, logsumexp, delta, scale, *rest, time_first=False, **attrs):
         if not time_first:
@@ -179,8 +180,9 @@ class Scores:
         """The gradient of the scores, which is that of the mask."""
         return self.weights * self.slopes()
 
-    def scale_gradient(self, changes):
-        return narrow(total(changes * self.products), self.scale.dtype)
+    def scale_gradient(self, changes, more=0.0):
+        """From the gradient of the scores, before the mask; `more` is added."""
+        return reshape(total(changes * self.products) + more, tuple(self.scale.shape))
 
     def second(self, grads):
         """The gradients of all operands for gradients of the three results (of query, key and value)."""
@@ -199,7 +201,7 @@ class Scores:
         grad = permute(grad, (0, 3, 1, 2, 4)) if self.time_first else grad
         results = (grad, query, total(key, 2), total(value, 2))
         return (*map(narrow, results, self.dtypes), -total(of_scores, -1), -total(of_slopes, -1),
-                total(of_products * changes) + self.scale_gradient(of_scores),
+                self.scale_gradient(of_scores, total(of_products * changes)),
                 None if self.mask is None else of_scores, None, None)
 
 

@@ -23,6 +23,7 @@ class Comparison(Binary):
     """Compares two operands in their common dtype; the result is bool."""
 
     promotion = "compare"
+    tensor_first = True
     differentiable = False
     dtypes = EVERY
     samples = whole_samples(2)

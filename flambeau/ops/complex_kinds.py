@@ -117,7 +117,7 @@ def _in(x, dtype):
 def _product_along(x, dim):
     """Halves multiplied until one element is left, the axis kept."""
     if x.shape[dim] == 0:
-        return x.new_ones((*x.shape[:dim], 1, *x.shape[dim + 1:]))
+        return REGISTRY["sum"].function(x, dim, True) + 1
     while x.shape[dim] > 1:
         half, odd = divmod(x.shape[dim], 2)
         product = narrow(x, dim, 0, half) * narrow(x, dim, half, half)
@@ -136,20 +136,22 @@ def prod(input, dim=None, keepdim=False, *, dtype=None):
     return x if keepdim or not axes else reshape(x, tuple(s for a, s in enumerate(x.shape) if a not in axes))
 
 
+def _running(x, dim, combine):
+    """Running results of an associative operation: each step doubles how many elements one has."""
+    shift, result = 1, x * 1
+    while x.ndim and shift < x.shape[dim]:
+        rest = x.shape[dim] - shift
+        later = combine(narrow(result, dim, shift, rest), narrow(result, dim, 0, rest))
+        result, shift = cat((narrow(result, dim, 0, shift), later), dim), 2 * shift
+    return result
+
+
 def cumprod(input, dim, *, dtype=None):
-    """Running products: each step doubles how many factors an element has."""
+    """Running products."""
     x = _in(input, dtype)
     if x.dtype.kind != "c":
         return REGISTRY["cumprod"].function(x, dim)
-    if x.ndim == 0:
-        normalize_axis(dim, 0, "cumprod")
-        return x * 1
-    dim, shift = normalize_axis(dim, x.ndim, "cumprod"), 1
-    while shift < x.shape[dim]:
-        rest = x.shape[dim] - shift
-        x = cat((narrow(x, dim, 0, shift), narrow(x, dim, shift, rest) * narrow(x, dim, 0, rest)), dim)
-        shift *= 2
-    return x * 1 if x is input else x
+    return _running(x, normalize_axis(dim, x.ndim, "cumprod"), REGISTRY["mul"].function)
 
 
 def _top(x, dim):
@@ -172,11 +174,8 @@ def logsumexp(input, dim=None, keepdim=False):
 
 def logcumsumexp(input, dim):
     """log(cumsum(exp(input))) along `dim`."""
-    if input.ndim == 0 or input.numel() == 0:
-        normalize_axis(dim, input.ndim, "logcumsumexp")
-        return input * 1
-    top = _top(input, dim)
-    return log(REGISTRY["cumsum"].function(exp(input - top), dim)) + top
+    add = REGISTRY["logaddexp"].function
+    return _running(input, normalize_axis(dim, input.ndim, "logcumsumexp"), lambda later, earlier: add(earlier, later))
 
 
 def softmax_in(name):

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 
 from flambeau.ops.arithmetic import copysign
 from flambeau.ops.compare import isinf, isnan, logical_and, logical_not, logical_or
-from flambeau.ops.elementwise import abs as magnitude, full_like, maximum, minimum, where
+from flambeau.ops.elementwise import abs as magnitude, cast, full_like, maximum, minimum, where
 from flambeau.ops.mathematics import (asinh, atan2, cos, cosh, exp, expm1, hypot, log, log1p, sin, sinh, sqrt,
                                       tan)
+from flambeau.types.dtype import float32, float64
 
 
 @dataclass(frozen=True)
@@ -152,10 +153,19 @@ def root(z):
     return Pair(where(isinf(z.y), s, re), im)
 
 
+def widened(z):
+    """In float64, where the digits of a logarithm outlive the exponential."""
+    return Pair(cast(z.re, float64), cast(z.y, float64)) if z.re.dtype is float32 else z
+
+
+def narrowed(z, dtype):
+    return z if z.re.dtype is dtype else Pair(cast(z.re, dtype), cast(z.y, dtype))
+
+
 def power(z, w):
     """z to the power w: exp(w log z); 0 to a power of positive real part is 0, anything to the power 0 is 1."""
     zero = logical_and(z.re == 0, z.y == 0)
-    result = exponential(w * logarithm(z))
+    result = narrowed(exponential(widened(w) * logarithm(widened(z))), z.re.dtype)
     result = choose(logical_and(zero, w.re > 0), Pair(z.re * 0.0, z.re * 0.0), result)
     none = logical_and(w.re == 0, w.y == 0)
     return Pair(where(none, 1.0, result.re), where(none, 0.0, result.y))
@@ -170,11 +180,11 @@ def logistic(z):
 
 
 def log_of_sum(a, b):
-    """log(exp(a) + exp(b))."""
-    top = maximum(a.re, b.re)
-    top = where(isinf(top), 0.0, top)
-    shift = Pair(top)
-    return logarithm(exponential(a - shift) + exponential(b - shift)) + shift
+    """log(exp(a) + exp(b)): the operand of larger real part, and what the other adds to it."""
+    swapped = b.re > a.re
+    large, small = choose(swapped, b, a), choose(swapped, a, b)
+    gap = Pair(where(a.re == b.re, 0.0, small.re - large.re), small.y - large.y)
+    return large + logarithm_of_one_plus(exponential(gap))
 
 
 # ------------------------------------------------------------------------------ circular and hyperbolic

@@ -39,6 +39,18 @@ def _acosh_gradient(grad, out, inputs, attrs):
     return [conjugate(rsqrt(z - 1) * rsqrt(z + 1)) * grad]
 
 
+def _sinc_gradient(grad, out, inputs, attrs):
+    """(cos(pi z) - sinc(z)) / z; near 0, where that cancels, the series -pi^2 z / 3 (1 - (pi z)^2 / 10)."""
+    from flambeau.ops.elementwise import where
+    from flambeau.ops.mathematics import cos
+    z = inputs[0]
+    near = magnitude(z) < 1e-2
+    safe = where(near, 1.0, z)
+    turned = z * math.pi
+    series = turned * (-math.pi / 3) * (1 - turned * turned / 10)
+    return [conjugate(where(near, series, (cos(turned) - out) / safe)) * grad]
+
+
 def _pow_gradient(grad, out, inputs, attrs):
     from flambeau.ops.elementwise import where
     base, exponent = inputs
@@ -101,7 +113,7 @@ FORMULAS = {
     "tanh": Formula(pair.hyperbolic_tangent), "asinh": Formula(pair.area_hyperbolic_sine),
     "acosh": Formula(pair.area_hyperbolic_cosine, "complex", _acosh_gradient, "inputs"),
     "atanh": Formula(pair.area_hyperbolic_tangent),
-    "sinc": Formula(pair.sine_over), "tanhshrink": Formula(lambda z: z - pair.hyperbolic_tangent(z)),
+    "sinc": Formula(pair.sine_over, "complex", _sinc_gradient), "tanhshrink": Formula(lambda z: z - pair.hyperbolic_tangent(z)),
     "abs": Formula(lambda z: pair.size_of(z), "real", _abs_gradient, "inputs"),
     "angle": Formula(lambda z: pair.angle_of(z), "real", _angle_gradient, "inputs"),
     "sgn": Formula(pair.direction_of, "complex", _sgn_gradient),

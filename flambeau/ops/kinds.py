@@ -42,11 +42,12 @@ class Elementwise(Op):
     States `scalar(b, *elements, **attributes)`, built with `ir.loops.Builder` and total: defined for NaN, infinities, integer 0 and
     minimum. `promotion` says how dtypes combine: 'same'; 'float' (integers become the default dtype);
     'compare' (operands promoted, result bool); 'bool' (operands and result bool). `unpromoted` names how many leading operands
-    keep out of promotion (a bool condition); `divisor` the operand in which integers must not be 0 (checked in eager calls).
+    keep out of promotion (a bool condition); `divisor` the operand in which integers must not be 0 (checked in eager calls); `tensor_first` refuses a number as the first operand of an eager call.
     """
 
     kind = "elementwise"
     divisor = None
+    tensor_first = False
     numbers = True
     promotion = "same"
     unpromoted = 0

@@ -213,17 +213,17 @@ class LinalgPinv(Dense):
     """The pseudo-inverse of each matrix; singular values up to max(atol, rtol * largest) count as zero."""
 
     name = "_linalg_pinv"
-    signature = "A, rcond"
+    signature = "A, rcond, hermitian=False"
     shapes = ((3, 3), (2, 4, 3), (3, 4))
-    cases = [{"rcond": 1e-6}]
+    cases = [{"rcond": 1e-6}]       # of a Hermitian matrix the lower triangle is read
 
     def infer(self, inputs, attrs):
         matrices("pinv", *inputs)
         *batch, m, n = inputs[0].shape
         return [(inputs[0].dtype, (*batch, n, m))]
 
-    def host(A, rcond):
-        return checked("pinv", numpy.linalg.pinv, A, rcond)
+    def host(A, rcond, hermitian=False):
+        return checked("pinv", numpy.linalg.pinv, A, rcond, hermitian=hermitian)
 
     reference = host
 
@@ -309,26 +309,32 @@ class LinalgSolveTriangular(System):
 # ------------------------------------------------------------------------------ decompositions
 @op
 class LinalgCholesky(Dense):
-    """Lower triangular L with A = L L^T; only the lower triangle of A is read."""
+    """Lower triangular L with A = L L^H, or with `upper` L^H; only that triangle of A is read."""
 
     name = "_linalg_cholesky"
+    signature = "A, upper=False"
+    cases = [{}, {"upper": True}]
     samples = symmetric_samples
 
     def infer(self, inputs, attrs):
         matrices("cholesky", *inputs, square=True)
         return [(inputs[0].dtype, tuple(inputs[0].shape))]
 
-    def host(A):
-        return checked("cholesky", numpy.linalg.cholesky, A)
+    def host(A, upper):
+        A = numpy.conj(numpy.swapaxes(A, -1, -2)) if upper else A
+        factor = checked("cholesky", numpy.linalg.cholesky, A)
+        return numpy.conj(numpy.swapaxes(factor, -1, -2)) if upper else factor
 
-    reference = host
+    def reference(A, upper=False):
+        return numpy.swapaxes(numpy.linalg.cholesky(A), -1, -2) if upper else numpy.linalg.cholesky(A)
 
-    def derivative(grad, out, A):
+    def derivative(grad, out, A, *, upper):
+        if upper:
+            grad, out = mh(grad), mh(out)
         product = _lower_triangle(matmul(mh(out), grad), 0)
-        product = product - _diagonal_matrix(product) * 0.5
-        solved = _linalg_solve_triangular(mh(out), product, upper=True)           # noqa: F821
-        solved = mh(_linalg_solve_triangular(mh(out), mh(solved), upper=True))    # noqa: F821
-        return (solved + mh(solved)) * 0.5
+        both = (product + mh(_lower_triangle(product, -1))) * 0.5
+        solved = _linalg_solve_triangular(mh(out), both, upper=True)           # noqa: F821
+        return mh(_linalg_solve_triangular(mh(out), mh(solved), upper=True))    # noqa: F821
 
 
 @op
@@ -557,7 +563,8 @@ def lu_factor(A):
     pivots, info = numpy.zeros((len(a), k), "int32"), numpy.zeros(len(a), "int32")
     every = numpy.arange(len(a))
     for j in range(k):
-        best = j + abs(a[:, j:, j]).argmax(-1)
+        column = a[:, j:, j]
+        best = j + (abs(column.real) + abs(column.imag)).argmax(-1)         # as LAPACK compares
         pivots[:, j] = best + 1
         a[every, j], a[every, best] = a[every, best], a[every, j]
         pivot = a[:, j, j]

@@ -115,22 +115,7 @@ def pinv(A, rcond=None, hermitian=False, *, atol=None, rtol=None):
     dense.matrices("pinv", A)
     if rcond is not None:
         rtol = rcond
-    if hermitian:
-        return _hermitian_pinv(A, atol, rtol)
-    return dense._linalg_pinv(A, _relative(A, atol, rtol))
-
-
-def _hermitian_pinv(A, atol, rtol):
-    """From the eigenvalues; only the lower triangle is read."""
-    from flambeau.ops.elementwise import abs as magnitude
-    values, vectors = dense._linalg_eigh(A)
-    if 0 in A.shape:
-        return mt(A) * 1
-    size = magnitude(values)
-    limit = unsqueeze(amax(size, -1), -1) * _relative(A, atol, rtol)
-    kept = size > limit
-    inverse = where(kept, 1.0, 0.0) / where(kept, values, 1.0)
-    return matmul(vectors * unsqueeze(inverse, -2), mh(vectors))
+    return dense._linalg_pinv(A, _relative(A, atol, rtol), bool(hermitian))
 
 
 def _relative(A, atol, rtol):
@@ -215,7 +200,8 @@ def lstsq(A, B, rcond=None, *, driver=None):
     solution = matmul(pinv(A, rcond), b)
     m, n = A.shape[-2:]
     rank = matrix_rank(A) if driver != "gels" else A.new_empty((0,), dtype=int64)
-    values = dense._linalg_svd_reduced(A.detach())[1] if driver in ("gelsd", "gelss") else A.new_empty((0,))
+    values = dense._linalg_svd_reduced(A.detach())[1] if driver in ("gelsd", "gelss") \
+        else A.new_empty((0,), dtype=dense.real_of(A.dtype))
     rest = matmul(A, solution) - b
     residuals = total(parts(rest * conjugate(rest))[0] if rest.dtype.kind == "c" else rest ** 2, -2)
     full = driver == "gels" or bool((rank == n).all())
@@ -229,8 +215,7 @@ def lstsq(A, B, rcond=None, *, driver=None):
 @with_out
 def cholesky(input, upper=False):
     """Lower triangular L with input = L L^T, or with `upper` its transpose."""
-    factor = dense._linalg_cholesky(mh(input) if upper else input)
-    return mh(factor) if upper else factor
+    return dense._linalg_cholesky(input, bool(upper))
 
 
 @with_out

@@ -9,6 +9,7 @@ import math
 
 from flambeau.base.errors import fail
 from flambeau.ops import elementwise, mathematics, normalize as normal, norms, reduce, scan, sort
+from flambeau.ops.complex_kernels import conjugate
 from flambeau.ops.elementwise import cast, where
 from flambeau.ops.reduce import highest, lowest
 from flambeau.ops.spec import REGISTRY
@@ -20,14 +21,14 @@ def keep(input, mask, number):
     """The input with `number` where the mask is false."""
     if mask is None:
         return input
-    number = number if input.dtype.kind == "f" else bool(number) if input.dtype is bool_ else int(number)
+    number = number if input.dtype.kind in "fc" else bool(number) if input.dtype is bool_ else int(number)
     return where(cast(mask, bool_), input, number)
 
 
 def _count(input, mask, dim, keepdim):
     """How many elements are kept along `dim`."""
     kept = expand(cast(mask, bool_), tuple(input.shape)) if mask is not None else input == input
-    if mask is None and input.dtype.kind == "f":
+    if mask is None and input.dtype.kind in "fc":
         kept = kept | (input != input)
     return reduce.sum(kept, dim, keepdim)
 
@@ -70,7 +71,7 @@ def argmin(input, dim=None, *, keepdim=False, dtype=None, mask=None):
 def mean(input, dim=None, *, keepdim=False, dtype=None, mask=None):
     """The mean of the kept elements; NaN if none is kept."""
     dtype = dtype or input.dtype
-    if dtype.kind != "f":
+    if dtype.kind not in "fc":
         fail("masked.mean", "the result would not be floating point", dtype, kind=ValueError)
     return sum(input, dim, keepdim=keepdim, dtype=dtype, mask=mask) / _count(input, mask, dim, keepdim)
 
@@ -89,8 +90,8 @@ def median(input, dim=-1, *, keepdim=False, dtype=None, mask=None):
 def logsumexp(input, dim=None, *, keepdim=False, dtype=None, mask=None):
     """log(sum(exp(kept elements))); -inf if none is kept."""
     dtype = dtype or input.dtype
-    kept = keep(input, mask, lowest(input.dtype))
-    return _as(normal.logsumexp(kept if kept.dtype.kind == "f" else cast(kept, float32), dim, keepdim), dtype)
+    kept = keep(input, mask, -math.inf if input.dtype.kind == "c" else lowest(input.dtype))
+    return _as(normal.logsumexp(kept if kept.dtype.kind in "fc" else cast(kept, float32), dim, keepdim), dtype)
 
 
 def norm(input, ord=2.0, dim=None, *, keepdim=False, dtype=None, mask=None):
@@ -103,10 +104,11 @@ def var(input, dim=None, unbiased=None, *, correction=None, keepdim=False, dtype
     """The variance of the kept elements, the squares divided by their count less `correction` (1)."""
     if correction is None:
         correction = 1 if unbiased is None else int(unbiased)
-    dtype = dtype or (input.dtype if input.dtype.kind == "f" else float32)
+    dtype = dtype or (input.dtype if input.dtype.kind in "fc" else float32)
     x, count = _as(input, dtype), _count(input, mask, dim, True)
     away = x - sum(x, dim, keepdim=True, mask=mask) / count
-    squares, left = sum(away * away, dim, keepdim=True, mask=mask), cast(count, dtype) - correction
+    squares = sum(away * conjugate(away), dim, keepdim=True, mask=mask)
+    left = cast(count, dtype if dtype.kind == "f" else float32) - correction
     result = squares / where(left > 0, left, 0.0)
     return result if keepdim else squeeze(result, tuple(reduce.axes_of(x, _axes(x, dim))))
 

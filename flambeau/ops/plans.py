@@ -6,7 +6,7 @@ The compiler stands above this layer; it is installed with `install` and asked f
 import inspect
 from dataclasses import dataclass, field
 
-from flambeau.base.errors import fail
+from flambeau.base.errors import ArgumentError, fail
 from flambeau.ir.graph import Graph, Literal, Node, Value
 from flambeau.ops import trace
 from flambeau.runtime import _core
@@ -78,6 +78,8 @@ def _code(operand):
 
 
 def _make_elementwise(operation, codes, attrs):
+    if operation.tensor_first and codes[0] in _NUMBERS:
+        fail(operation.name, f"argument '{operation.operands[0]}' must be a Tensor", "a number", kind=ArgumentError)
     n = (symbol("n"),)
     only_zero = all(c >= 16 for c in codes)
     stand_ins = []
@@ -335,8 +337,8 @@ def backward_rule(operation, plan, mask):
     if pointwise:
         executor = _lazy_pointwise(Signature(signature.name + "_backward", tuple(described), {},
                                              tuple((o.dtype, o.shape) for o in graph.outputs)), graph)
-    elif isinstance(plan, _core.PointwisePlan):
-        executor = None             # the trace is one-dimensional: replay it op by op on the real shapes
+    elif isinstance(plan, _core.PointwisePlan) or operation.large_derivative:
+        executor = None             # the trace is one-dimensional or large: replay it op by op on the real shapes
     else:
         def executor(*tensors):
             operands = tuple(Operand(v.dtype, v.shape, operand_of(0, t).layout if isinstance(t, Tensor) else None,

@@ -17,6 +17,7 @@ from flambeau.ops.normalize import narrow, widen
 from flambeau.ops.reduce import sum as total
 from flambeau.ops.samples import ulps
 from flambeau.ops.spec import op
+from flambeau.ops.trace import current, unify
 from flambeau.ops.view import slice_, transpose
 from flambeau.runtime import _core
 from flambeau.types.dtype import FLOATING, float32, float64, int64
@@ -176,7 +177,6 @@ class RecurrentLayer(Template):
     """
 
     internal = True
-    remembered = False          # the sizes are checked at every call
     kind = "scan"
     signature = "projected, weight, starts, hidden, cell=None, bias=None, mode='lstm', reverse=False, keep=True"
     operands = ("projected", "weight", "starts", "hidden", "cell", "bias")
@@ -190,6 +190,12 @@ class RecurrentLayer(Template):
 
     def infer_shape(projected, weight, starts, hidden, *others, mode, keep, **attributes):
         rows, width, none = projected[0], hidden[1], (0,)
+        if current() is not None:           # what the plan checks when it runs
+            pairs = [(weight[1], width), (weight[0], GATES[mode] * width), (projected[1], GATES[mode] * width)]
+            for shape in others:
+                pairs += zip(shape, hidden if len(shape) == 2 else (GATES[mode] * width,))
+            for pair in pairs:
+                unify(*pair)
         each, lstm = (rows, width), mode == "lstm"
         kept = (rows, KEPT[mode] * width) if keep and KEPT[mode] else none
         return each, hidden, hidden if lstm else none, kept, each if keep else none, each if keep and lstm else none

@@ -11,7 +11,8 @@ from flambeau.ops.reduce import mean
 from flambeau.ops.spec import public
 from flambeau.ops.view import reshape
 
-_EPSILON = {"float16": 2.0 ** -10, "bfloat16": 2.0 ** -7, "float32": 2.0 ** -23, "float64": 2.0 ** -52}
+_EPSILON = {"float16": 2.0 ** -10, "bfloat16": 2.0 ** -7, "float32": 2.0 ** -23, "float64": 2.0 ** -52,
+            "complex64": 2.0 ** -23, "complex128": 2.0 ** -52}
 
 
 def normalize_batch(input, running_mean, running_var, weight, bias, training, momentum, eps):

@@ -8,10 +8,10 @@ import inspect
 import re
 import sys
 
-from flambeau.base.errors import ArgumentError, fail
+from flambeau.base.errors import ArgumentError, DTypeError, fail
 from flambeau.runtime import _core
 from flambeau.runtime._core import Tensor
-from flambeau.types.dtype import on_default_change
+from flambeau.types.dtype import category, on_default_change
 
 REGISTRY = {}
 _NUMPY_NAMES = {"axis": "dim", "axes": "dim", "keepdims": "keepdim", "x": "input", "x1": "input", "x2": "other"}
@@ -43,6 +43,7 @@ class Op:
     remembered = True           # a call may be found by its signature next time, without `prepare`
     alias_names = ()
     derivative = None
+    large_derivative = False    # run op by op: more sizes than one plan holds
     reference = None
     samples = None
     tolerance = None
@@ -263,6 +264,8 @@ def write_out(operation, out, result):
     if out.requires_grad or (result.requires_grad and _core.grad_mode()):
         fail(operation.name, "functions with out=... arguments don't support automatic differentiation, but one of the "
              "arguments requires grad")
+    if category(result.dtype) > category(out.dtype):
+        fail(operation.name, "the result cannot be cast to the dtype of out=", out.dtype, result.dtype, kind=DTypeError)
     if tuple(out.shape) != tuple(result.shape):
         if out.numel():
             fail(operation.name, "out= has the wrong shape", tuple(out.shape), tuple(result.shape))

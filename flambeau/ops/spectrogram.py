@@ -2,14 +2,15 @@
 
 from flambeau.base.errors import fail
 from flambeau.ops.create import iota
+from flambeau.ops.elementwise import abs as magnitude
 from flambeau.ops.fourier import run
 from flambeau.ops.padding import pad
 from flambeau.ops.reinterpret import view_as_complex, view_as_real
 from flambeau.ops.scatter import index_add
 from flambeau.ops.shape import unfold
 from flambeau.ops.spec import public
-from flambeau.ops.view import narrow, reshape, squeeze, transpose, unsqueeze
-from flambeau.types.dtype import complex128, float64
+from flambeau.ops.view import expand, narrow, reshape, squeeze, transpose, unsqueeze
+from flambeau.types.dtype import complex128, float32, float64
 
 
 def frame_window(name, like, n_fft, win_length, window, dtype):
@@ -54,7 +55,7 @@ def stft(input, n_fft, hop_length=None, win_length=None, window=None, center=Tru
     spectra = transpose(spectra, -1, -2)
     if input.ndim == 1:
         spectra = squeeze(spectra, 0)
-    return spectra if return_complex or input.dtype.kind == "c" else view_as_real(spectra)
+    return spectra if return_complex or return_complex is None else view_as_real(spectra)
 
 
 @public(method=True)
@@ -68,27 +69,28 @@ def istft(input, n_fft, hop_length=None, win_length=None, window=None, center=Tr
     if input.ndim not in (2, 3):
         fail("istft", "expected a spectrum or a batch of them", tuple(input.shape), "2 or 3 dims")
     one_sided = input.shape[-2] == n_fft // 2 + 1 if onesided is None else onesided
-    if return_complex:
-        fail("istft", "complex signals are not supported", hint="return_complex=False")
+    if return_complex and one_sided:
+        fail("istft", "a one-sided spectrum belongs to a real signal", hint="onesided=False")
     spectra = transpose(unsqueeze(input, 0) if input.ndim == 2 else input, -1, -2)
     norm = "ortho" if normalized else None
-    if not one_sided:
+    if not one_sided and not return_complex:
         spectra = narrow(spectra, -1, 0, n_fft // 2 + 1)
-    frames = run("istft", spectra, "c2r", (n_fft,), (-1,), norm, True)              # (batch, windows, n_fft)
-    real = float64 if input.dtype is complex128 else frames.dtype
+    kind = "c2c" if return_complex else "c2r"
+    frames = run("istft", spectra, kind, (n_fft,), (-1,), norm, True)              # (batch, windows, n_fft)
+    real = float64 if input.dtype is complex128 else float32
     shape = frame_window("istft", frames, n_fft, n_fft if win_length is None else win_length, window, real)
     batch, count = frames.shape[0], frames.shape[1]
     total = n_fft + hop * (count - 1)
     places = reshape(unsqueeze(iota((count,), 0) * hop, 1) + unsqueeze(iota((n_fft,), 0), 0), (-1,))
     signal = index_add(frames.new_zeros((batch, total)), 1, places,
                        reshape(frames * shape, (batch, count * n_fft)))
-    squares = reshape((frames[:1] * 0 + shape * shape), (count * n_fft,))
-    envelope = index_add(frames.new_zeros((total,)), 0, places, squares.detach())
+    squares = reshape(expand(shape * shape, (count, n_fft)), (count * n_fft,))
+    envelope = index_add(frames.new_zeros((total,), dtype=squares.dtype), 0, places, squares)
     start = n_fft // 2 if center else 0
     end = total - start if center else total
     kept = end - start if length is None else min(length, total - start)
     signal, envelope = narrow(signal, 1, start, kept), narrow(envelope, 0, start, kept)
-    if float(envelope.min()) < 1e-11:
+    if float(magnitude(envelope).min()) < 1e-11:
         fail("istft", "the windows do not overlap everywhere (window overlap add min is below 1e-11)")
     signal = signal / envelope
     if length is not None and length > kept:

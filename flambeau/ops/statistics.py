@@ -7,6 +7,7 @@ from collections import namedtuple
 from flambeau.base.errors import DTypeError, ShapeError, fail
 from flambeau.base.lazy import LazyModule
 from flambeau.ops.compare import isfinite, isnan, logical_not
+from flambeau.ops.complex_kernels import PART, conjugate, join, parts
 from flambeau.ops.create import full
 from flambeau.ops.elementwise import cast, full_like, where
 from flambeau.ops.host import array_of, tensor_of
@@ -326,7 +327,7 @@ def cov(input, *, correction=1, fweights=None, aweights=None):
     if input.dtype is bool_:
         fail("cov", "bool dtype is not supported for input")
     rows = reshape(input, (1, -1)) if input.ndim < 2 else input
-    rows = rows if rows.dtype.kind == "f" else cast(rows, float32)
+    rows = rows if rows.dtype.kind in "fc" else cast(rows, float32)
     weight = _observation_weights(rows, fweights, aweights)
     count = rows.shape[1]
     if weight is None:
@@ -337,18 +338,18 @@ def cov(input, *, correction=1, fweights=None, aweights=None):
         center = sum(rows * weight, 1, True) / total
         weighted = (rows - center) * weight
     if correction and aweights is not None:
-        parts = aweights * weight if fweights is None else weight * aweights
-        total = total - correction * sum(parts) / total
+        shares = aweights * weight if fweights is None else weight * aweights
+        total = total - correction * sum(shares) / total
     else:
         total = total - correction
     total = max(total, 0) if not isinstance(total, Tensor) else where(total > 0, total, 0.0)
-    product = weighted @ transpose(rows - center, 0, 1)
+    product = weighted @ conjugate(transpose(rows - center, 0, 1))
     product = product / total
     return reshape(product, ()) if rows.shape[0] == 1 else product
 
 
 def _observation_weights(rows, fweights, aweights):
-    """The product of both weights in the dtype of the rows, or None."""
+    """The product of both weights in the real dtype of the rows, or None."""
     weight = None
     for name, given, kinds in (("fweights", fweights, "iu"), ("aweights", aweights, "f")):
         if given is None:
@@ -361,7 +362,7 @@ def _observation_weights(rows, fweights, aweights):
                  "integers" if kinds == "iu" else "floating point")
         if some(given.detach() < 0).item():
             fail("cov", f"{name} cannot be negative", given)
-        part = cast(given, rows.dtype)
+        part = cast(given, PART.get(rows.dtype, rows.dtype))
         weight = part if weight is None else weight * part
     return weight
 
@@ -374,9 +375,16 @@ def corrcoef(input):
     matrix = cov(input)
     if matrix.ndim == 0:            # one variable
         return matrix / matrix
-    deviation = sqrt(REGISTRY["diagonal"].function(matrix))
+    diagonal = REGISTRY["diagonal"].function(matrix)
+    deviation = sqrt(parts(diagonal)[0] if matrix.dtype.kind == "c" else diagonal)
     scaled = matrix / unsqueeze(deviation, -1) / unsqueeze(deviation, 0)
-    return where(scaled > 1, 1.0, where(scaled < -1, -1.0, scaled))
+    if scaled.dtype.kind == "c":
+        return join(*map(_within_one, parts(scaled)))
+    return _within_one(scaled)
+
+
+def _within_one(x):
+    return where(x > 1, 1.0, where(x < -1, -1.0, x))
 
 
 # ------------------------------------------------------------------------------ distance and closeness
@@ -410,11 +418,11 @@ def isclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False):
     if rtol < 0 or atol < 0:
         fail("isclose", "rtol and atol must be greater than or equal to zero", (rtol, atol))
     close = input == other
-    if input.dtype.kind == "f" and equal_nan:
+    if input.dtype.kind in "fc" and equal_nan:
         close = close | (isnan(input) & isnan(other))
     if rtol == 0 and atol == 0:
         return close
-    x, y = (t if t.dtype.kind == "f" else cast(t, float64) for t in (input, other))
+    x, y = (t if t.dtype.kind in "fc" else cast(t, float64) for t in (input, other))
     away = abs(x - y)
     return close | (isfinite(away) & (away <= atol + abs(y * rtol)))
 

@@ -7,6 +7,7 @@ from flambeau.base.lazy import LazyModule
 from flambeau.ops.host import tensor_of
 from flambeau.ops.spec import public
 from flambeau.ops.special_bessel import bessel_i
+from flambeau.types.info import LAYOUTS
 from flambeau.types.dtype import get_default_dtype
 
 numpy = LazyModule("numpy")
@@ -47,10 +48,12 @@ FORMULAS = {            # of the place n = 0, 1, ... and the number of places
 }
 
 
-def window(name, M, sym, dtype, requires_grad, *parameters, kind=ValueError):
+def window(name, M, sym, dtype, layout, requires_grad, *parameters, kind=ValueError):
     """M values of a formula; sym=False leaves out the last of M + 1, so that repetitions are periodic."""
     if M < 0:
         fail(name, "the window length must not be negative", M, kind=kind)
+    if layout not in (None, LAYOUTS["strided"]):
+        fail(name, "windows are strided tensors", layout, LAYOUTS["strided"], kind=kind)
     dtype = dtype or get_default_dtype()
     if dtype.kind != "f":
         fail(name, "the dtype must be floating point", dtype, kind=kind)
@@ -63,7 +66,7 @@ def window(name, M, sym, dtype, requires_grad, *parameters, kind=ValueError):
 # ------------------------------------------------------------------------------ torch.signal.windows
 def _symmetric(name):
     def function(M, *, sym=True, dtype=None, layout=None, device=None, requires_grad=False):
-        return window(name, M, sym, dtype, requires_grad)
+        return window(name, M, sym, dtype, layout, requires_grad)
     function.__name__, function.__doc__ = name, f"The {name} window of M values, symmetric or periodic."
     return function
 
@@ -79,21 +82,21 @@ def exponential(M, *, center=None, tau=1.0, sym=True, dtype=None, layout=None, d
         fail("exponential", "tau must be positive", tau, kind=ValueError)
     if sym and center is not None:
         fail("exponential", "center must be None for symmetric windows", center, kind=ValueError)
-    return window("exponential", M, sym, dtype, requires_grad, center, tau)
+    return window("exponential", M, sym, dtype, layout, requires_grad, center, tau)
 
 
 def gaussian(M, *, std=1.0, sym=True, dtype=None, layout=None, device=None, requires_grad=False):
     """exp(-(n - middle)^2 / (2 std^2))."""
     if std <= 0:
         fail("gaussian", "the standard deviation must be positive", std, kind=ValueError)
-    return window("gaussian", M, sym, dtype, requires_grad, std)
+    return window("gaussian", M, sym, dtype, layout, requires_grad, std)
 
 
 def kaiser(M, *, beta=12.0, sym=True, dtype=None, layout=None, device=None, requires_grad=False):
     """i0(beta sqrt(1 - t^2)) / i0(beta) at points t from -1 to 1."""
     if beta < 0:
         fail("kaiser", "beta must not be negative", beta, kind=ValueError)
-    return window("kaiser", M, sym, dtype, requires_grad, beta)
+    return window("kaiser", M, sym, dtype, layout, requires_grad, beta)
 
 
 def general_cosine(M, *, a, sym=True, dtype=None, layout=None, device=None, requires_grad=False):
@@ -102,19 +105,19 @@ def general_cosine(M, *, a, sym=True, dtype=None, layout=None, device=None, requ
         fail("general_cosine", "the coefficients must be a list", type(a).__name__, kind=TypeError)
     if not a:
         fail("general_cosine", "the coefficients must not be empty", kind=ValueError)
-    return window("general_cosine", M, sym, dtype, requires_grad, tuple(a))
+    return window("general_cosine", M, sym, dtype, layout, requires_grad, tuple(a))
 
 
 def general_hamming(M, *, alpha=0.54, sym=True, dtype=None, layout=None, device=None, requires_grad=False):
     """alpha - (1 - alpha) cos(2 pi n / (M - 1))."""
-    return window("general_hamming", M, sym, dtype, requires_grad, alpha)
+    return window("general_hamming", M, sym, dtype, layout, requires_grad, alpha)
 
 
 # ------------------------------------------------------------------------------ torch.*_window
 def _periodic(name):
     def function(window_length, periodic=True, *, dtype=None, layout=None, device=None, pin_memory=False,
                  requires_grad=False):
-        return window(name, window_length, not periodic, dtype, requires_grad, kind=RuntimeError)
+        return window(name, window_length, not periodic, dtype, layout, requires_grad, kind=RuntimeError)
     function.__name__ = f"{name}_window"
     function.__doc__ = f"The {name} window of so many values, periodic by default."
     return public(method=False)(function)
@@ -128,7 +131,7 @@ def hamming_window(window_length, periodic=True, alpha=0.54, beta=0.46, *, dtype
                    device=None,
                    pin_memory=False, requires_grad=False):
     """alpha - beta cos(2 pi n / N)."""
-    return window("general_cosine", window_length, not periodic, dtype, requires_grad, (alpha, beta),
+    return window("general_cosine", window_length, not periodic, dtype, layout, requires_grad, (alpha, beta),
                   kind=RuntimeError)
 
 
@@ -136,4 +139,4 @@ def hamming_window(window_length, periodic=True, alpha=0.54, beta=0.46, *, dtype
 def kaiser_window(window_length, periodic=True, beta=12.0, *, dtype=None, layout=None, device=None,
                   pin_memory=False, requires_grad=False):
     """i0(beta sqrt(1 - t^2)) / i0(beta) at points t from -1 to 1."""
-    return window("kaiser", window_length, not periodic, dtype, requires_grad, beta, kind=RuntimeError)
+    return window("kaiser", window_length, not periodic, dtype, layout, requires_grad, beta, kind=RuntimeError)

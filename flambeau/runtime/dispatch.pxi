@@ -251,11 +251,14 @@ cdef int record_pointwise(NativeOp op, PointwisePlan plan, PyObject** args, Tens
 
 cdef object binary(NativeOp op, a, b):
     cdef PyObject* args[2]
+    out = NotImplemented
+    args[0], args[1] = <PyObject*>a, <PyObject*>b
     if op.arity == 2:
-        args[0], args[1] = <PyObject*>a, <PyObject*>b
         out = call_pointwise(op, args)
-        if out is not NotImplemented:
-            return out
+    elif fl_mode == 0:
+        out = call_planned(op, args, 2, NULL)
+    if out is not NotImplemented:
+        return out
     return _HOOKS["operator"](op.python, a, b)
 
 

@@ -251,6 +251,9 @@ cdef int launch(Step s, Plan plan, Frame* f) except -1:
     if s.kind == HOST_STEP:
         s.host(*[host_operand(s, f, i) for i in range(s.n_operands)], *[f.registers[s.params[i]] for i in range(s.n_params)])
         return 0
+    extent = f.registers[s.extent]
+    if extent <= 0:
+        return 0
     if s.n_operands + s.n_params > 128:
         raise RuntimeError("a kernel with too many arguments")
     for i in range(s.n_operands):
@@ -259,11 +262,9 @@ cdef int launch(Step s, Plan plan, Frame* f) except -1:
             block[i] += f.registers[s.offsets[i]] * s.itemsizes[i]
     for i in range(s.n_params):
         block[s.n_operands + i] = f.registers[s.params[i]]
-    extent = f.registers[s.extent]
     grain = f.registers[s.grain]
     if extent <= grain:
-        if extent > 0:
-            s.kernel(block, 0, extent)
+        s.kernel(block, 0, extent)
     else:
         parallel_for(s.kernel, block, extent, grain if grain > 0 else 1, True)
     return 0

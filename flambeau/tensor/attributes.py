@@ -71,7 +71,8 @@ METHODS = {device: _refused(device) for device in ("cuda", "xpu", "ipu", "mtia")
 METHODS |= {
     "apply_": apply_, "map_": map_, "as_subclass": as_subclass, "dim_order": dim_order, "bernoulli": bernoulli,
     "new_empty_strided": new_empty_strided, "storage_type": storage_type, "ndimension": lambda self: self.ndim,
-    "cfloat": lambda self: self.to(dtypes.complex64), "cdouble": lambda self: self.to(dtypes.complex128),
+    "cfloat": lambda self, memory_format=None: self.to(dtypes.complex64),
+    "cdouble": lambda self, memory_format=None: self.to(dtypes.complex128),
     "to_dense": lambda self, dtype=None, *, masked_grad=True: self if dtype is None else self.to(dtype),
     "const_data_ptr": lambda self: self.data_ptr(), "is_inference": lambda self: False,
     "is_distributed": lambda self: False,

@@ -271,6 +271,8 @@ def linspace(start, end, steps, *, dtype=None, device=None, requires_grad=False,
              pin_memory=False):
     """`steps` evenly spaced numbers from start to end, both included."""
     import numpy
+    if isinstance(steps, float):
+        fail("linspace", "the number of steps is not an integer", steps, kind=ArgumentError)
     made = cast(from_numpy(numpy.linspace(float(start), float(end), int(steps))),
                 get_default_dtype() if dtype is None else dtype)
     return made.requires_grad_(True) if requires_grad else made

@@ -177,6 +177,8 @@ def zero_(self):
 
 def uniform_(self, a=0.0, b=1.0, *, generator=None):
     """Fill with uniform random numbers in [a, b)."""
+    if not a <= b:
+        fail("uniform_", "the range is empty", f"from {a} to {b}", "from <= to")
     drawn = random.uniform_like(self.detach(), next_key(generator))
     check_write("uniform_", self)
     return write(self, drawn * (b - a) + a)

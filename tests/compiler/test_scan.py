@@ -1,9 +1,9 @@
-"""Scans, extremes along an axis and the sort: compiled and interpreted, against NumPy."""
+"""Scans and extremes along an axis: compiled and interpreted, against NumPy."""
 
 import numpy
 import pytest
 
-from flambeau.compiler import extreme, order, scan
+from flambeau.compiler import extreme, scan
 from flambeau.types.dtype import bool_, float32, float64, int32, int64, uint8
 from tests.compiler.native import assert_round_trip, run_both
 
@@ -17,7 +17,7 @@ def values(shape, dtype, seed=0):
 def params(shape, reverse=False):
     outer, size, inner = shape
     return {"outer": outer, "size": size, "inner": inner, "first": size - 1 if reverse else 0,
-            "step": -1 if reverse else 1}
+            "step": -1 if reverse else 1, "active": 1}
 
 
 @pytest.mark.parametrize("reverse", [False, True])
@@ -59,33 +59,7 @@ def test_extremes(shape, dtype):
     numpy.testing.assert_array_equal(got["values"], x.max(1))
 
 
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
-@pytest.mark.parametrize("dtype", [float32, int64], ids=lambda d: d.short)
-def test_sort(shape, dtype):
-    outer, size, inner = shape
-    x = values(shape, dtype) // 4                          # with equal elements
-    padded = -(-size // order.RUN) * order.RUN
-    given = {"x": x, "values": numpy.zeros_like(x), "indices": numpy.zeros(shape, "int64")}
-    for name in ("packed",) if order.is_packed(dtype) else ("keys", "places"):
-        given[name] = numpy.zeros(outer * inner * 2 * padded, "int64")
-    sizes = {"outer": outer, "size": size, "inner": inner, "padded": padded, "kept": size}
-    got = run_both(order.sort_kernel(dtype, False), given, sizes)
-    places = numpy.argsort(x, axis=1, kind="stable")
-    numpy.testing.assert_array_equal(got["indices"], places)
-    numpy.testing.assert_array_equal(got["values"], numpy.take_along_axis(x, places, 1))
-
-
-@pytest.mark.parametrize("largest", [False, True])
-def test_the_best_few(largest):
-    x = values((2, 40, 3), float32)
-    given = {"x": x, "values": numpy.zeros((2, 5, 3), "float32"), "indices": numpy.zeros((2, 5, 3), "int64")}
-    sizes = {"outer": 2, "size": 40, "inner": 3, "padded": 40, "kept": 5}
-    got = run_both(order.best_kernel(float32, largest), given, sizes)
-    places = numpy.argsort(-x if largest else x, axis=1, kind="stable")[:, :5]
-    numpy.testing.assert_array_equal(got["indices"], places)
-
-
 def test_printed_forms_parse_back():
     for kernel in (scan.scan_kernel(scan.log_sum_scan(float32)), extreme.extreme_kernel("lt", float32, 0.0),
-                   order.sort_kernel(int64, True), order.best_kernel(float32, True)):
+                   scan.parts_kernel(scan.log_sum_scan(float32), True)):
         assert_round_trip(kernel)
