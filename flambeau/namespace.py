@@ -26,6 +26,7 @@ def table():
     found |= {"device": device.Device, "dtype": dtype.DType, "get_default_dtype": dtype.get_default_dtype,
               "set_default_dtype": dtype.set_default_dtype, "promote_types": dtype.promote}
     found |= {"is_tensor": lambda value: isinstance(value, _tensor.Tensor), "numel": lambda input: input.numel()}
+    found |= {"vmap": importlib.import_module("flambeau.transform").vmap}
     found |= {"set_num_threads": _core("set_num_threads"), "get_num_threads": _core("get_num_threads")}
     found |= {"inf": float("inf"), "nan": float("nan"), "pi": 3.141592653589793, "e": 2.718281828459045}
     return found

@@ -21,6 +21,8 @@ from dataclasses import dataclass
 
 from flambeau.compiler import index_math as I
 from flambeau.compiler import target as targets
+from flambeau.compiler.math_exponential import expm1_parts
+from flambeau.compiler.math_values import at_least, fma, function, select
 from flambeau.ir import loops as L
 from flambeau.ops.spec import REGISTRY
 from flambeau.types.dtype import bool_, float32, float64, int32, int64, uint64
@@ -64,6 +66,14 @@ class Rows:
     dtype: object
     base: object
     step: object
+
+
+@function
+def weight(x):
+    """e^x for x that is not large: 0 where it would be below the normal numbers, the least weights there are."""
+    low = -87.0 if x.dtype is float32 else -708.0
+    q, s = expm1_parts(at_least(x, low))
+    return select(x < low, 0.0, fma(q, s, s))
 
 
 class Tile:
@@ -231,29 +241,34 @@ class Tile:
         for start, stop, group in self.groups:
             with self.loop("x", start, I.minimum(stop, items), group) as x:
                 places = [self.b.let(I.mul(I.add(x, i), line)) for i in range(group)]
+                factors = [None if factor is None else self.b.load(factor, I.add(x, i), self.total)
+                           for i in range(group)]
+
+                def left(y):
+                    return [I.add(I.mul(y, self.items), x, i) for i in range(group)]
 
                 def write(c, starts, mask):
-                    self.add_up(sums, panel, rows, count, x, places, c, starts, mask, factor)
+                    self.add_up(sums, places, panel, left, rows, count, (c, starts, mask), factors)
 
                 self.columns_of(width, write)
 
-    def add_up(self, sums, panel, rows, count, x, places, c, starts, mask, factor):
-        """`accumulate` for a register block: items from x on, whose lines begin at `places`, columns from c on."""
-        b, lanes = self.b, self.lanes
-        totals = []
-        for i, place in enumerate(places):
-            by = None if factor is None else b.let(L.splat(b.load(factor, I.add(x, i), self.total), lanes))
-            old = [self.vector(sums, I.add(place, c, start)) for start in starts]
-            totals.append([b.declare(o if by is None else b.mul(o, by)) for o in old])
+    def add_up(self, sums, places, panel, left, rows, count, columns, factors, guard=None):
+        """A register block: lines of sums at `places`, times `factors`, plus the sum over y of the panel's numbers
+        at left(y) times rows[y]. columns: (first, where its vectors start, mask); guard: the mask for sums."""
+        b, lanes, (c, starts, mask) = self.b, self.lanes, columns
         zero = None if mask is None else self.number(0.0, lanes)
+        totals = []
+        for place, by in zip(places, factors):
+            old = [b.load(sums, I.add(place, c, start), self.total, lanes, guard, guard and zero) for start in starts]
+            by = None if by is None else b.let(L.splat(by, lanes))
+            totals.append([b.declare(o if by is None else b.mul(o, by)) for o in old])
         with self.loop("y", 0, count) as y:
             base = b.let(I.add(rows.base, I.mul(y, rows.step), c))
             vectors = [b.load(rows.buffer, I.add(base, start), self.total, lanes, mask, zero) for start in starts]
-            left = [I.add(I.mul(y, self.items), x, i) for i in range(len(places))]
-            self.add_products(totals, panel, left, vectors)
+            self.add_products(totals, panel, left(y), vectors)
         for place, row in zip(places, totals):
             for start, total in zip(starts, row):
-                b.store(sums, I.add(place, c, start), total)
+                b.store(sums, I.add(place, c, start), total, guard)
 
     def add_products(self, sums, buffer, left, vectors):
         """sums[i] += the number of the buffer at left[i] * vectors."""
@@ -323,7 +338,10 @@ class Scores:
         b, tile = self.b, self.tile
         if self.spec.mask is not bool_:
             return b.cast(value, tile.total)
-        return b.select(value, tile.number(0.0, value.lanes), tile.number(-INFINITY, value.lanes))
+        bits = int32 if tile.total is float32 else int64            # a select of random bits may be a branch
+        hidden = b.sub(b.cast(value, bits), b.const(1, bits, value.lanes))
+        infinite = b.call("bitcast", tile.number(-INFINITY, value.lanes), dtype=bits)
+        return b.call("bitcast", b.and_(hidden, infinite), dtype=tile.total)
 
     def score(self, product, y, x):
         """The finished score of a vector of products at row y and items from x on."""
@@ -342,8 +360,8 @@ class Scores:
             score = b.select(taken, score, tile.number(-INFINITY, lanes))
         return score
 
-    def kept(self, value, y, x):
-        """`value` where dropout keeps the weight, divided by the share that is kept; else zero."""
+    def kept(self, values, y, x):
+        """Vectors where dropout keeps the weight, divided by the share that is kept; else zero."""
         b, tile, lanes = self.b, self.tile, self.tile.lanes
         item, other = I.add(self.first_item, x), I.add(self.first, y)
         row, column = (item, other) if self.along == "query" else (other, item)
@@ -354,7 +372,8 @@ class Scores:
         counter = b.add(L.splat(start, lanes), b.mul(own, L.splat(step, lanes)))
         drawn = REGISTRY["uniform_element"].scalar(b, counter, tile.seed, dtype=float32)
         keep = b.ge(drawn, L.splat(tile.dropped, lanes))
-        return b.select(keep, b.mul(value, L.splat(tile.kept_scale, lanes)), tile.number(0.0, lanes))
+        scale, zero = L.splat(tile.kept_scale, lanes), tile.number(0.0, lanes)
+        return [b.select(keep, b.mul(value, scale), zero) for value in values]
 
 
 def read_numbers(tile):
@@ -437,16 +456,16 @@ def _soften(tile, scores, count):
             b.store("most", I.add(x, start), most)
             none = b.eq(most, tile.number(-INFINITY, lanes))        # infinity - infinity is no number
             bounds.append(b.select(none, tile.number(0.0, lanes), most))
-            b.store("factor", I.add(x, start), b.call("exp", b.sub(old, bounds[-1])))
+            b.store("factor", I.add(x, start), weight(b, b.sub(old, bounds[-1])))
             sums.append(b.declare(tile.number(0.0, lanes)))
         with tile.loop("y", 0, count) as y:
             for start, bound, total in zip(tile.starts, bounds, sums):
                 at = b.let(I.add(I.mul(y, tile.items), x, start))
-                weight = b.call("exp", b.sub(tile.vector("scores", at), bound))
-                b.assign(total, b.add(total, weight))
+                share = weight(b, b.sub(tile.vector("scores", at), bound))
+                b.assign(total, b.add(total, share))
                 if tile.spec.dropout:
-                    weight = scores.kept(weight, y, I.add(x, start))
-                b.store("scores", at, weight)
+                    share, = scores.kept([share], y, I.add(x, start))
+                b.store("scores", at, share)
         for start, total in zip(tile.starts, sums):
             at = I.add(x, start)
             b.store("total", at, b.fma(tile.vector("total", at), tile.vector("factor", at), total))

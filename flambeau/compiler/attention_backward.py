@@ -1,147 +1,169 @@
-"""The gradient of attention as two Loops kernels of one form, without atomics and in a fixed order.
+"""The gradient of attention as a Loops template, without atomics and in a fixed order.
 
-Weights are computed anew from the logarithm of their total that the forward kernel kept. A tile is `items`
-queries (for their gradient) or `items` keys (for those of keys and values); the others pass by in blocks:
+Weights are computed anew from the logarithm of their total that the forward kernel kept. A tile is `items` keys
+of one head; the queries of all heads that share them pass by in blocks, one head after the other:
 
-    scores[y, x] = products of rows y and items x along the width      as in the forward kernel, to the last bit
-    changes[y, x] = products of the output's gradient and the values
+    scores[query, key] = products along the width                       as in the forward kernel, to the last bit
+    changes[query, key] = products of the output's gradient and the values
     weights = exp(scores - logsumexp of the query)
-    changes = weights * (changes - delta of the query)                 the gradient of the scores
-    items' gradient [x, column] += changes[y, x] * rows[y, column]     and values' += weights * gradient
+    changes = weights * (changes - delta of the query) * scale          the gradient of the scores, scaled
+    value's gradient[key] += weights * output's gradient                 one fma after another along the queries
+    key's gradient[key] += changes * queries                             the same
+    query's gradient[query] += changes * keys                            one fma after another along the keys
 
-delta is the sum over a query's output times its gradient. With grouped queries a tile of keys meets the
-queries of all heads that share them, one head after the other.
+delta is the sum over a query's output times its gradient. A step of the extent owns a head and adds to all its
+queries' gradients, tile after tile. Where there are few heads each is parted: part p of n owns the tiles p,
+p + n, ... and sums of its own, and a second kernel adds those of the parts in order. How many parts there are
+follows from the sizes alone.
 """
 
 from flambeau.compiler import index_math as I
-from flambeau.compiler.attention import STEPS, Scores, Tile, describe, optional_buffers, read_numbers, strides_of, unit_rows, work_of
+from flambeau.compiler.attention import (STEPS, Rows, Scores, Tile, describe, optional_buffers, read_numbers,
+                                         strides_of, unit_rows, weight, work_of)
 from flambeau.ir import loops as L
+from flambeau.types.dim import maximum
 
 INPUTS = ("grad", "query", "key", "value")
+ENOUGH = 16                 # parts of all heads together
 
 
-class Backward(Tile):
-    """What both kernels share: panels, the softmax backward, results."""
-
-    def __init__(self, spec, target=None):
-        super().__init__(spec, target)
-        for name, rows in (("packed", spec.room), ("packed_values", spec.room), ("sums", spec.room),
-                           ("scores", STEPS + self.group), ("changes", STEPS + self.group)):
-            self.local(name, rows * self.items)
-        Scores.reserve(self)
-        read_numbers(self)
-
-    def buffers(self, *outputs):
-        """The kernel's buffers, in the order of its operands."""
-        spec = self.spec
-        found = [L.Buffer(n, spec.dtype, "r") for n in INPUTS]
-        found += [L.Buffer(n, spec.total, "r") for n in ("logsumexp", "delta")]
-        return (*found, *optional_buffers(spec), *(L.Buffer(n, spec.dtype, "w") for n in outputs))
-
-    def soften(self, scores, count, logsumexp, delta, keep_weights):
-        """`changes` becomes the gradient of the scores; with keep_weights `scores` becomes the weights.
-
-        logsumexp(y, x), delta(y, x): those of a vector of items from x on at row y.
-        """
-        b = self.b
-        with self.columns() as x, self.loop("y", 0, count) as y:
-            for start in self.starts:
-                place = I.add(x, start)
-                at = b.let(I.add(I.mul(y, self.items), place))
-                score = scores.score(self.vector("scores", at), y, place)
-                weight = b.call("exp", b.sub(score, logsumexp(y, place)))
-                change = self.vector("changes", at)
-                if self.spec.dropout:
-                    change = scores.kept(change, y, place)
-                b.store("changes", at, b.mul(weight, b.sub(change, delta(y, place))))
-                if keep_weights:
-                    b.store("scores", at, scores.kept(weight, y, place) if self.spec.dropout else weight)
-
-
-def query_kernel(spec, params, target=None):
-    """The gradient of the queries. Buffers: grad, query, key, value, logsumexp and delta (batch, heads, group,
-    length), scale, mask, seed, dropped, then query_grad. params: SIZES and the strides of operands and results."""
-    tile = Backward(spec, target)
-    for name in ("lane_logsumexp", "lane_delta"):
-        tile.local(name, tile.items)
-    rooms = tile.room_for("key_block"), tile.room_for("value_block")
-    with tile.b.loop("tile", L.BEGIN, L.END) as number:
-        place, first, items = tile.places(number, tile.length)
-        _query_tile(tile, place, first, items, *rooms)
-        tile.hand_over("sums", tile.width, items, tile.scale, tile.rows("query_grad", *place), first)
-    extent = I.mul(tile.strips(), I.ceil_div(tile.length, tile.items))
-    return L.Kernel("attention_query_gradient", tile.buffers("query_grad"), tuple(params), extent, tile.body())
-
-
-def _query_tile(tile, place, first, items, key_room, value_room):
-    b, spec = tile.b, tile.spec
-    keys, values = (tile.rows(name, *place[:2]) for name in ("key", "value"))
-    tile.pack(tile.rows("query", *place), first, items, tile.width, "packed")
-    tile.pack(tile.rows("grad", *place), first, items, tile.value_width, "packed_values")
-    base = b.let(I.add(I.mul(tile.strip(place), tile.length), first))
-    with tile.loop("item", 0, tile.items) as x:
-        inside = b.let(I.add(base, I.minimum(x, I.sub(items, 1))))
-        for name in ("logsumexp", "delta"):
-            b.store(f"lane_{name}", x, b.load(name, inside, tile.total))
-    tile.fill("sums", 0.0, I.mul(tile.items, tile.line(tile.width)))
-    limit = b.let(I.minimum(tile.source, I.add(first, items)) if spec.causal else tile.source)
-    with b.loop("key0", 0, limit, STEPS) as key0:
-        count = b.let(I.minimum(STEPS, I.sub(limit, key0)))
-        near = tile.block(keys, key0, count, tile.width, key_room)
-        tile.products(near, "packed", tile.width, count, "scores")
-        tile.products(tile.block(values, key0, count, tile.value_width, value_room), "packed_values",
-                      tile.value_width, count, "changes")
-        tile.soften(Scores(tile, "query", place, first, items, key0, count), count,
-                    lambda y, x: tile.vector("lane_logsumexp", x), lambda y, x: tile.vector("lane_delta", x), False)
-        tile.accumulate("sums", "changes", near, tile.width, count, items)
-
-
-def key_kernel(spec, params, target=None):
-    """The gradients of keys and values. Buffers as of `query_kernel`; results: key_grad and value_grad."""
-    tile = Backward(spec, target)
+def gradient_kernel(spec, params, target=None):
+    """Buffers: grad, query, key, value, logsumexp and delta (batch, heads, group, length), scale, mask, seed,
+    dropped, then sums (parts, batch, heads, group, length, width), key_grad and value_grad. params: SIZES, parts
+    and the strides of operands and results."""
+    tile = Tile(spec, target)
     b = tile.b
-    tile.local("value_sums", spec.room * tile.items)
-    rooms = tile.room_for("query_block"), tile.room_for("grad_block")
-    tiles = b.let(I.ceil_div(tile.source, tile.items))
-    with b.loop("tile", L.BEGIN, L.END) as number:
-        strip = b.let(I.div(number, tiles))
+    for name, rows in (("packed", spec.room), ("packed_values", spec.room), ("key_sums", spec.room),
+                       ("value_sums", spec.room), ("scores", STEPS + tile.group), ("changes", STEPS + tile.group)):
+        tile.local(name, rows * tile.items)
+    Scores.reserve(tile)
+    read_numbers(tile)
+    rooms = [tile.room_for(name) for name in ("query_block", "grad_block", "key_block")]
+    strips = b.let(I.mul(tile.batch, tile.heads))
+    with b.loop("owner", L.BEGIN, L.END) as owner:
+        strip, part = b.let(I.rem(owner, strips)), b.let(I.div(owner, strips))
+        _clear(tile, strip, part)
         place = b.let(I.div(strip, tile.heads)), b.let(I.rem(strip, tile.heads))
-        first = b.let(I.mul(I.rem(number, tiles), tile.items))
-        items = b.let(I.minimum(tile.items, I.sub(tile.source, first)))
-        tile.pack(tile.rows("key", *place), first, items, tile.width, "packed")
-        tile.pack(tile.rows("value", *place), first, items, tile.value_width, "packed_values")
-        tile.fill("sums", 0.0, I.mul(tile.items, tile.line(tile.width)))
-        tile.fill("value_sums", 0.0, I.mul(tile.items, tile.line(tile.value_width)))
-        with b.loop("member", 0, tile.group_size) as member:
-            _key_tile(tile, (*place, member), first, items, *rooms)
-        tile.hand_over("sums", tile.width, items, tile.scale, tile.rows("key_grad", *place), first)
-        tile.hand_over("value_sums", tile.value_width, items, tile.number(1.0),
-                    tile.rows("value_grad", *place), first)
-    extent = I.mul(tile.batch, tile.heads, I.ceil_div(tile.source, tile.items))
-    return L.Kernel("attention_key_gradient", tile.buffers("key_grad", "value_grad"), tuple(params), extent,
-                    tile.body())
+        step, start = I.mul(I.index("parts"), tile.items), I.mul(part, tile.items)
+        rounds = b.let(I.ceil_div(I.maximum(I.sub(tile.source, start), 0), step))
+        with b.loop("round", 0, rounds) as number:
+            first = b.let(I.add(start, I.mul(number, step)))
+            _keys(tile, place, first, part, rooms)
+    buffers = [L.Buffer(n, spec.dtype, "r") for n in INPUTS]
+    buffers += [L.Buffer(n, spec.total, "r") for n in ("logsumexp", "delta")] + optional_buffers(spec)
+    buffers += [L.Buffer("sums", spec.total, "rw"), *(L.Buffer(n, spec.dtype, "w") for n in ("key_grad", "value_grad"))]
+    extent = I.mul(tile.batch, tile.heads, I.index("parts"))
+    return L.Kernel("attention_gradient", tuple(buffers), tuple(params), extent, tile.body())
 
 
-def _key_tile(tile, place, first, items, query_room, grad_room):
-    """Add what the queries of one member of the group say about a tile of keys."""
+def _clear(tile, strip, part):
+    """Zeros for the sums that an owner adds to."""
+    b, size = tile.b, tile.b.let(I.mul(tile.group_size, tile.length, tile.width))
+    base = b.let(I.mul(I.add(I.mul(part, tile.batch, tile.heads), strip), size))
+    whole = b.let(I.mul(I.div(size, tile.lanes), tile.lanes))
+    with tile.loop("clear", 0, whole, tile.lanes) as i:
+        b.store("sums", I.add(base, i), tile.number(0.0, tile.lanes))
+    with tile.loop("clear", whole, size) as i:
+        b.store("sums", I.add(base, i), tile.number(0.0))
+
+
+def _keys(tile, place, first, part, rooms):
+    """One tile of keys from `first` on, and all queries that meet it."""
     b = tile.b
-    queries, grads = tile.rows("query", *place), tile.rows("grad", *place)
-    base = b.let(I.mul(tile.strip(place), tile.length))
-    with b.loop("query0", first if tile.spec.causal else 0, tile.length, STEPS) as query0:
-        count = b.let(I.minimum(STEPS, I.sub(tile.length, query0)))
-        near = tile.block(queries, query0, count, tile.width, query_room)
-        near_grads = tile.block(grads, query0, count, tile.value_width, grad_room)
-        tile.products(near, "packed", tile.width, count, "scores")
-        tile.products(near_grads, "packed_values", tile.value_width, count, "changes")
-        start = b.let(I.add(base, query0))
+    items = b.let(I.minimum(tile.items, I.sub(tile.source, first)))
+    keys = tile.rows("key", *place)
+    tile.pack(keys, first, items, tile.width, "packed")
+    tile.pack(tile.rows("value", *place), first, items, tile.value_width, "packed_values")
+    keys = tile.block(keys, first, items, tile.width, rooms[2])
+    for name, width in (("key_sums", tile.width), ("value_sums", tile.value_width)):
+        tile.fill(name, 0.0, I.mul(tile.items, tile.line(width)))
+    with b.loop("member", 0, tile.group_size) as member:
+        own = (*place, member)
+        queries, grads = tile.rows("query", *own), tile.rows("grad", *own)
+        row = b.let(I.mul(tile.strip(own), tile.length))
+        sums = I.add(I.mul(part, tile.strips(), tile.length), row)
+        with b.loop("query0", first if tile.spec.causal else 0, tile.length, STEPS) as query0:
+            count = b.let(I.minimum(STEPS, I.sub(tile.length, query0)))
+            near = tile.block(queries, query0, count, tile.width, rooms[0])
+            near_grads = tile.block(grads, query0, count, tile.value_width, rooms[1])
+            tile.products(near, "packed", tile.width, count, "scores")
+            tile.products(near_grads, "packed_values", tile.value_width, count, "changes")
+            _soften(tile, Scores(tile, "key", own, first, items, query0, count), count, b.let(I.add(row, query0)))
+            tile.accumulate("value_sums", "scores", near_grads, tile.value_width, count, items)
+            tile.accumulate("key_sums", "changes", near, tile.width, count, items)
+            target = Rows("sums", tile.total, b.let(I.mul(I.add(sums, query0), tile.width)), tile.width)
+            _add_to_queries(tile, target, keys, count, items)
+    for name, width in (("key", tile.width), ("value", tile.value_width)):
+        tile.hand_over(f"{name}_sums", width, items, tile.number(1.0), tile.rows(f"{name}_grad", *place), first)
 
-        def of_row(name):
-            return lambda y, x: L.splat(b.load(name, I.add(start, y), tile.total), tile.lanes)
 
-        tile.soften(Scores(tile, "key", place, first, items, query0, count), count,
-                    of_row("logsumexp"), of_row("delta"), True)
-        tile.accumulate("value_sums", "scores", near_grads, tile.value_width, count, items)
-        tile.accumulate("sums", "changes", near, tile.width, count, items)
+def _soften(tile, scores, count, row):
+    """`scores` become weights and `changes` the gradients of the scores, scaled; row: place of the first query."""
+    b, lanes = tile.b, tile.lanes
+    with tile.columns() as x, tile.loop("y", 0, count) as y:
+        logsumexp, delta = (b.let(L.splat(b.load(name, I.add(row, y), tile.total), lanes))
+                            for name in ("logsumexp", "delta"))
+        for start in tile.starts:
+            place = I.add(x, start)
+            at = b.let(I.add(I.mul(y, tile.items), place))
+            share = weight(b, b.sub(scores.score(tile.vector("scores", at), y, place), logsumexp))
+            change, kept = tile.vector("changes", at), share
+            if tile.spec.dropout:
+                change, kept = scores.kept((change, share), y, place)
+            b.store("scores", at, kept)
+            b.store("changes", at, b.mul(b.mul(share, b.sub(change, delta)), scores.scale))
+
+
+def _add_to_queries(tile, target, keys, count, items):
+    """target[y, c] += the sum over x of changes[y, x] * keys[x, c] for the queries of a block."""
+    b = tile.b
+    whole = b.let(I.mul(I.div(count, tile.group), tile.group))
+    for start, stop, group in ((0, whole, tile.group), (whole, count, 1)):
+        with tile.loop("y", start, stop, group) as y:
+            places = [b.let(I.add(target.base, I.mul(I.add(y, i), target.step))) for i in range(group)]
+
+            def left(x):
+                return [I.add(I.mul(I.add(y, i), tile.items), x) for i in range(group)]
+
+            def write(c, starts, mask):
+                tile.add_up(target.buffer, places, "changes", left, keys, items, (c, starts, mask), [None] * group,
+                            mask)
+
+            tile.columns_of(tile.width, write)
+
+
+def fold_kernel(spec, params, target=None):
+    """The gradient of the queries from the sums of the parts. Buffers: sums, query_grad; params as of
+    `gradient_kernel`, with the strides of query_grad."""
+    tile = Tile(spec, target)
+    b = tile.b
+    with b.loop("tile", L.BEGIN, L.END) as number:
+        place, first, items = tile.places(number, tile.length)
+        target = tile.rows("query_grad", *place)
+        row = b.let(I.add(I.mul(tile.strip(place), tile.length), first))
+        size = b.let(I.mul(tile.strips(), tile.length, tile.width))
+        with tile.loop("item", 0, items) as x:
+            source = b.let(I.mul(I.add(row, x), tile.width))
+            goal = b.let(I.add(target.base, I.mul(I.add(first, x), target.step)))
+            tile.columns_of(tile.width, lambda c, starts, mask: _fold(tile, source, size, goal, c, starts, mask))
+    buffers = L.Buffer("sums", spec.total, "r"), L.Buffer("query_grad", spec.dtype, "w")
+    extent = I.mul(tile.strips(), I.ceil_div(tile.length, tile.items))
+    return L.Kernel("attention_fold", buffers, tuple(params), extent, tile.body())
+
+
+def _fold(tile, source, size, goal, c, starts, mask):
+    b, zero = tile.b, tile.number(0.0, tile.lanes)
+
+    def load(part, start):
+        place = I.add(I.mul(part, size), source, c, start)
+        return b.load("sums", place, tile.total, tile.lanes, mask, mask and zero)
+
+    totals = [b.declare(load(0, start)) for start in starts]
+    with tile.loop("part", 1, I.index("parts")) as part:
+        for start, total in zip(starts, totals):
+            b.assign(total, b.add(total, load(part, start)))
+    for start, total in zip(starts, totals):
+        b.store("query_grad", I.add(goal, c, start), b.cast(total, tile.spec.dtype), mask)
 
 
 def launch(planner, inputs, scale, mask, dropout, outputs, causal, time_first, room):
@@ -151,11 +173,13 @@ def launch(planner, inputs, scale, mask, dropout, outputs, causal, time_first, r
     grad, query, key, value, *rows = inputs
     spec, operands, params = describe(planner, query, key, value, scale, mask, dropout, causal, room)
     grad = unit_rows(planner, grad)
-    params |= strides_of("grad", grad, time_first)
-    operands = [grad, *operands[:3], *map(planner.dense, rows), *operands[3:]]
-    work = work_of(query, value, 16)
-    own = params | strides_of("query_grad", outputs[0], time_first)
-    planner.launch_template(query_kernel(spec, own), [*operands, outputs[0]], own, work + work // 2)
+    params["parts"] = maximum(ENOUGH // maximum(query.shape[0] * query.shape[1], 1), 1)
+    sums = planner.recipe.buffer(spec.total, (params["parts"], *query.shape))
+    own = params | strides_of("grad", grad, time_first)
     for name, located in zip(("key_grad", "value_grad"), outputs[1:]):
-        params |= strides_of(name, located, time_first)
-    planner.launch_template(key_kernel(spec, params), [*operands, *outputs[1:]], params, work * 2)
+        own |= strides_of(name, located, time_first)
+    operands = [grad, *operands[:3], *map(planner.dense, rows), *operands[3:], sums, *outputs[1:]]
+    planner.launch_template(gradient_kernel(spec, own), operands, own, work_of(query, value, 16) * 5 // 2)
+    own = params | strides_of("query_grad", outputs[0], time_first)
+    size = query.shape[0] * query.shape[1] * query.shape[2] * query.shape[3] * query.shape[4]
+    planner.launch_template(fold_kernel(spec, own), [sums, outputs[0]], own, size * params["parts"])

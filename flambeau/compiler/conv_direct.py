@@ -13,7 +13,10 @@ additions of a sum: blocks of channels, rows of the window, columns of the windo
 fma after another, from zero. All else (tiles, lanes, register blocks) may be chosen freely.
 """
 
+from contextlib import contextmanager
+
 from flambeau.compiler import index_math as I
+from flambeau.compiler.conv_narrow import Narrow
 from flambeau.compiler.conv_pack import transposed
 from flambeau.compiler.conv_schedule import SCHEDULE, most
 from flambeau.ir import loops as L
@@ -23,25 +26,30 @@ SIZES = ("N", "C", "H", "W", "K", "OH", "OW")      # C and K of a group: channel
 PARAMS = (*SIZES, *SCHEDULE)
 
 
-def direct_template(name, shape, kernel, rows, columns, groups, dtype, stored, source="source", weights="weights"):
+AHEAD = 32          # elements: how far in front the source is fetched where it is read in place
+
+
+def direct_template(name, shape, kernel, rows, columns, groups, dtype, stored, in_place=False):
     """The kernel with `result` unfilled: a SpliceStore of (plane, channel, place, value, mask).
 
     kernel: taps of the weight on both axes; shape, rows, columns: a Shape and the classes of both axes. Buffers: `source` (N, groups * C, H, W) of dtype
     `stored`; `weights` as packed by conv_pack, of `dtype`, in which sums are. Params: PARAMS.
     A result's element is number `place` of plane `plane` (image * groups * K + channel). `place` is the first of
     consecutive ones, or a vector.
+    in_place: the source is read where it is, not packed: for windows of one tap without stride and padding, of
+    images that are one row.
     """
-    writer = _Direct(shape, kernel, rows, columns, groups, dtype, stored, source, weights)
+    writer = _Direct(shape, kernel, rows, columns, groups, dtype, stored, in_place)
     parts = (I.index(p) for p in ("N", "block_tiles", "column_tiles", "height"))
     extent = I.mul(*parts, groups * len(rows))
-    buffers = L.Buffer(source, stored, "r"), L.Buffer(weights, dtype, "r")
+    buffers = L.Buffer("source", stored, "r"), L.Buffer("weights", dtype, "r")
     return L.Kernel(name, buffers, PARAMS, extent, writer.body())
 
 
 class _Direct:
-    def __init__(self, shape, kernel, rows, columns, groups, dtype, stored, source, weights):
+    def __init__(self, shape, kernel, rows, columns, groups, dtype, stored, in_place):
         self.shape, self.rows, self.columns, self.groups = shape, rows, columns, groups
-        self.dtype, self.stored, self.source, self.weights = dtype, stored, source, weights
+        self.dtype, self.stored, self.in_place = dtype, stored, in_place
         self.kernel, self.taps = kernel, kernel[0] * kernel[1]
         self.size = {name: I.index(name) for name in PARAMS}
 
@@ -51,6 +59,7 @@ class _Direct:
         self.blocks = b.let(I.ceil_div(self.size["K"], shape.outputs), "blocks")
         self.pitch = b.let(I.add(I.mul(I.sub(self.size["tile_columns"], 1), self.columns[0].stride),
                                  most(self.columns, "span")), "pitch")
+        self.narrow = b.let(L.apply("le", self.size["K"], L.as_index(Narrow.most_outputs(shape))), "narrow")
         height = self.size["height"]
         with b.loop("strip_number", I.div(L.BEGIN, height), I.ceil_div(L.END, height)) as number:
             self.place_strip(number)
@@ -64,9 +73,11 @@ class _Direct:
                 self.y = b.let(I.add(start, first), "first_row")
                 self.tile_rows = b.let(I.sub(I.add(start, after), self.y), "rows_here")
                 self.run_tile()
-        b.local("sums", self.dtype, shape.tile)
-        b.local("strip", self.dtype, shape.strip)
-        b.local("turned", self.dtype, shape.lanes * shape.lanes * len(self.columns))
+        most_sums = max(shape.sums, Narrow.sums(shape) * len(self.columns))
+        b.local("sums", self.dtype, most_sums + shape.lanes * shape.outputs)
+        if not self.in_place:       # vectors reach beyond the end of a row
+            b.local("strip", self.dtype, shape.strip + shape.lanes * (self.columns[0].stride + 1))
+        b.local("turned", self.dtype, shape.lanes ** 2 * len(self.columns))
         return b.body()
 
     # ---- which tile
@@ -82,7 +93,8 @@ class _Direct:
         self.x = b.let(I.mul(column, size["tile_columns"]), "first_column")
         self.row_axis = self.chosen(self.rows, self.row_class)
         widest = self.places(size["OW"], len(self.columns), 0)
-        self.tile_columns = b.let(I.minimum(size["tile_columns"], I.sub(widest, self.x)), "columns_here")
+        columns = I.minimum(size["tile_columns"], I.sub(widest, self.x))
+        self.tile_columns = b.let(I.maximum(columns, 0), "columns_here")
 
     def split(self, number, by):
         quotient = self.b.let(I.div(number, by))
@@ -111,8 +123,9 @@ class _Direct:
         self.pixels = b.let(I.mul(self.tile_rows, self.tile_columns), "pixels_here")
         self.strip_rows = b.let(I.add(I.mul(I.sub(self.tile_rows, 1), self.rows[0].stride),
                                       most(self.rows, "span")), "strip_rows")
-        self.plane = b.let(I.mul(self.strip_rows, self.pitch), "strip_plane")
-        self.part = b.let(I.mul(self.tile_blocks, self.pixels, shape.outputs), "part")
+        self.plane = self.size["W"] if self.in_place else b.let(I.mul(self.strip_rows, self.pitch), "strip_plane")
+        narrow, wide_part = Narrow(self), I.mul(self.tile_blocks, self.pixels, shape.outputs)
+        self.part = b.let(L.apply("select", self.narrow, narrow.start_tile(), wide_part), "part")
         zero = b.const(0.0, self.dtype, shape.lanes)
         with b.loop("z", 0, I.mul(self.part, len(self.columns)), shape.lanes) as z:
             b.store("sums", z, zero)
@@ -122,10 +135,20 @@ class _Direct:
             with b.loop("c0", 0, self.size["C"], shape.channels) as c0:
                 self.c0 = c0
                 self.depth = b.let(I.minimum(I.sub(self.size["C"], c0), shape.channels), "depth")
-                self.pack_strip()
-                with b.loop("block", 0, self.tile_blocks) as block:
+                self.seen = L.as_index(0)
+                if self.in_place:
+                    channel = I.add(I.mul(self.image_group, self.size["C"]), c0)
+                    self.seen = b.let(I.add(I.mul(channel, self.size["W"]), self.x))
+                else:
+                    self.pack_strip()
+                with b.branch(self.narrow):
+                    narrow.blocks()
+                with b.branch(b.not_(self.narrow)), b.loop("block", 0, self.tile_blocks) as block:
                     self.each_register_block(block)
-        self.finish()
+        with b.branch(self.narrow):
+            narrow.finish()
+        with b.branch(b.not_(self.narrow)):
+            self.finish()
 
     def pack_strip(self):
         """The strip's channels, one row after another: what a vector writes too much, the next row corrects."""
@@ -137,8 +160,7 @@ class _Direct:
         whole = b.let(I.mul(I.ceil_div(I.maximum(I.mul(left, -1), 0), lanes), lanes))
         inside = I.maximum(I.sub(I.sub(size["W"], left), whole), 0)
         rest = b.let(I.add(whole, I.mul(I.div(inside, lanes), lanes)))
-        rest = b.let(I.minimum(rest, I.round_up(self.pitch, lanes)))
-        whole = b.let(I.minimum(whole, self.pitch))
+        whole, rest = (b.let(I.minimum(end, I.round_up(self.pitch, lanes))) for end in (whole, rest))
         with b.loop("c", 0, self.depth) as c, b.loop("row", 0, self.strip_rows) as row:
             y = b.let(I.add(top, row))
             there = b.and_(L.apply("ge", y, L.as_index(0)), L.apply("lt", y, size["H"]))
@@ -147,7 +169,7 @@ class _Direct:
             with b.branch(there):
                 self.pack_edge(0, whole, line, left, to)
                 with b.loop("column", whole, rest, lanes) as column:
-                    value = b.load(self.source, I.add(line, column), self.stored, lanes)
+                    value = b.load("source", I.add(line, column), self.stored, lanes)
                     b.store("strip", I.add(to, column), b.cast(value, self.dtype))
                 self.pack_edge(rest, self.pitch, line, left, to)
             with b.branch(b.not_(there)):
@@ -162,7 +184,7 @@ class _Direct:
             begin = L.apply("cast", b.let(I.add(left, column)), dtype=int32)
             places = L.apply("add", L.splat(begin, lanes), L.Apply(int32, lanes, "lane", ()))
             mask = b.let(I.within(places, width))
-            value = b.load(self.source, I.add(line, column), self.stored, lanes, mask,
+            value = b.load("source", I.add(line, column), self.stored, lanes, mask,
                            b.const(0.0, self.stored, lanes))
             b.store("strip", I.add(to, column), b.cast(value, self.dtype))
 
@@ -173,47 +195,54 @@ class _Direct:
         few = b.let(L.apply("le", left, L.as_index(shape.lanes)))
         start = I.mul(I.add(I.mul(self.group, self.blocks), self.block, block), size["C"])
         self.at_weights = b.let(I.mul(I.add(start, self.c0), self.taps * shape.outputs))
-        pieces = b.let(I.ceil_div(self.tile_columns, shape.pixels))
+        pieces = b.let(I.ceil_div(self.tile_columns, shape.block_pixels))
         sums = b.let(I.add(I.mul(block, self.pixels, shape.outputs), self.at_phase))
         with b.loop("y", 0, self.tile_rows) as y, b.loop("piece", 0, pieces) as piece:
             x = b.let(I.div(I.mul(piece, self.tile_columns), pieces))
             stop = I.div(I.mul(I.add(piece, 1), self.tile_columns), pieces)
             width = b.let(I.sub(stop, x))
             at = b.let(I.add(sums, I.mul(I.add(I.mul(y, self.tile_columns), x), shape.outputs)))
-            strip = b.let(I.add(I.mul(y, self.rows[0].stride, self.pitch), I.mul(x, self.columns[0].stride)))
+            strip = I.add(I.mul(y, self.rows[0].stride, self.pitch), I.mul(x, self.columns[0].stride))
+            strip = b.let(I.add(self.seen, strip))
             with b.branch(few):
                 self.widths(width, 1, at, strip)
             with b.branch(b.not_(few)):
                 self.widths(width, shape.vectors, at, strip)
 
     def widths(self, width, vectors, at, strip):
-        for pixels in range(1, self.shape.pixels + 1):
+        for pixels in range(1, self.shape.block_pixels + 1):
             with self.b.branch(L.apply("eq", width, L.as_index(pixels))):
                 self.register_block(pixels, vectors, at, strip)
 
     def register_block(self, pixels, vectors, at, strip):
         b, shape, dtype = self.b, self.shape, self.dtype
-        lanes = shape.lanes
+        lanes, strip_name = shape.lanes, "source" if self.in_place else "strip"
         places = [[I.add(at, p * shape.outputs + v * lanes) for v in range(vectors)] for p in range(pixels)]
         sums = [[b.declare(L.Load(dtype, lanes, "sums", place)) for place in row] for row in places]
-        rows, columns = self.row_axis, self.column_axis
-        line, step = b.let(I.mul(self.pitch, self.rows[0].step)), b.let(I.mul(self.depth, shape.outputs))
-        with b.loop("r", 0, rows["count"]) as r, b.loop("s", 0, columns["count"]) as s:
-            tap = I.mul(I.add(rows["first"], I.mul(r, self.rows[0].tap_step)), self.kernel[1])
-            tap = I.add(tap, columns["first"], I.mul(s, self.columns[0].tap_step))
-            weight = b.let(I.add(self.at_weights, I.mul(tap, step)))
-            seen = b.let(I.add(strip, I.mul(r, line), I.mul(s, self.columns[0].step)))
-            with b.loop("d", 0, self.depth) as d:
-                w = b.let(I.add(weight, I.mul(d, shape.outputs)))
-                x = b.let(I.add(seen, I.mul(d, self.plane)))
-                right = [b.load(self.weights, I.add(w, v * lanes), dtype, lanes) for v in range(vectors)]
-                for p in range(pixels):
-                    left = b.let(L.splat(b.load("strip", I.add(x, p * self.columns[0].stride), dtype), lanes))
-                    for v in range(vectors):
-                        b.assign(sums[p][v], L.apply("fma", left, right[v], sums[p][v]))
+        with self.each_tap(strip) as (tap, seen), b.loop("d", 0, self.depth) as d:
+            weight = b.let(I.add(self.at_weights, tap, I.mul(d, shape.outputs)))
+            x = b.let(I.add(seen, I.mul(d, self.plane)))
+            right = [b.load("weights", I.add(weight, v * lanes), dtype, lanes) for v in range(vectors)]
+            if self.in_place:
+                b.prefetch("source", I.add(x, AHEAD))
+            for p in range(pixels):
+                left = b.let(L.splat(b.load(strip_name, I.add(x, p * self.columns[0].stride), dtype), lanes))
+                for v in range(vectors):
+                    b.assign(sums[p][v], L.apply("fma", left, right[v], sums[p][v]))
         for row, variables in zip(places, sums):
             for place, variable in zip(row, variables):
                 b.store("sums", place, variable)
+
+    @contextmanager
+    def each_tap(self, strip):
+        """Loops over the window: (where a tap's weights begin, where in the strip it begins to see)."""
+        b, rows, columns = self.b, self.row_axis, self.column_axis
+        line, step = b.let(I.mul(self.pitch, self.rows[0].step)), b.let(I.mul(self.depth, self.shape.outputs))
+        with b.loop("r", 0, rows["count"]) as r, b.loop("s", 0, columns["count"]) as s:
+            tap = I.mul(I.add(rows["first"], I.mul(r, self.rows[0].tap_step)), self.kernel[1])
+            tap = I.add(tap, columns["first"], I.mul(s, self.columns[0].tap_step))
+            seen = b.let(I.add(strip, I.mul(r, line), I.mul(s, self.columns[0].step)))
+            yield b.let(I.mul(tap, step)), seen
 
     # ---- the finished tile
     def finish(self):
@@ -224,53 +253,54 @@ class _Direct:
             there = b.let(I.minimum(I.sub(self.size["K"], first), lanes))
             at = b.let(I.add(I.mul(block, self.pixels, shape.outputs), I.mul(v, lanes)))
             with b.branch(L.apply("gt", there, L.as_index(0))):
-                if len(self.rows) == len(self.columns) == 1:
+                if len(self.rows) == len(self.columns) == 1:    # the tile's pixels are neighbours
                     base = b.let(I.add(I.mul(self.y, self.size["OW"]), self.x))
                     with b.loop("pixel", 0, self.pixels, lanes) as pixel:
-                        self.turn(I.add(at, I.mul(pixel, shape.outputs)))
-                        self.hand_over(first, there, I.add(base, pixel), I.sub(self.pixels, pixel))
+                        place = I.add(base, pixel), I.sub(self.pixels, pixel)
+                        self.hand_over(first, there, I.add(at, I.mul(pixel, shape.outputs)), *place)
                 else:
-                    self.finish_rows(first, there, at)
+                    with b.loop("y_out", 0, self.tile_rows) as y, b.loop("x_out", 0, self.tile_columns, lanes) as x:
+                        pixel = I.mul(I.add(I.mul(y, self.tile_columns), x), shape.outputs)
+                        self.hand_over(first, there, I.add(at, pixel), *self.place(y, x))
 
-    def finish_rows(self, first, there, at):
-        """Row by row, as the classes of places lie between each other."""
+    def place(self, y, x):
+        """(the number in its plane of the pixel in row y, column x of the tile, how many there are from it on)."""
+        classes, width = len(self.columns), self.size["OW"]
+        row = I.add(I.mul(I.add(self.y, y), len(self.rows)), self.row_class)
+        column = self.b.let(I.mul(I.add(self.x, x), classes))
+        last = I.minimum(I.mul(I.add(self.x, self.tile_columns), classes), width)
+        return I.add(I.mul(row, width), column), I.sub(last, column)
+
+    def hand_over(self, first, there, at, place, left):
+        """Turn `lanes` pixels x `lanes` output channels of the sums and give them away."""
         b, shape = self.b, self.shape
-        with b.loop("y_out", 0, self.tile_rows) as y, b.loop("x_out", 0, self.tile_columns, shape.lanes) as x:
-            pixel = I.add(at, I.mul(I.add(I.mul(y, self.tile_columns), x), shape.outputs))
-            for number in range(len(self.columns)):
-                self.turn(I.add(pixel, I.mul(self.part, number)), number * shape.lanes ** 2)
-            row = b.let(I.add(I.mul(I.add(self.y, y), len(self.rows)), self.row_class))
-            column = b.let(I.mul(I.add(self.x, x), len(self.columns)))
-            last = I.minimum(I.mul(I.add(self.x, self.tile_columns), len(self.columns)), self.size["OW"])
-            base = I.add(I.mul(row, self.size["OW"]), column)
-            self.hand_over(first, there, base, I.sub(last, column))
-
-    def turn(self, at, to=0):
-        """`lanes` pixels x `lanes` output channels from `sums`, transposed, to `turned`."""
-        b, shape = self.b, self.shape
-        vectors = [b.load("sums", I.add(at, n * shape.outputs), self.dtype, shape.lanes) for n in range(shape.lanes)]
-        for number, vector in enumerate(transposed(b, vectors)):
-            b.store("turned", I.add(to, number * shape.lanes), vector)
-
-    def hand_over(self, first, there, place, left):
-        """Give the splice what `turned` holds of `left` places from `place` on, channel by channel."""
-        b, lanes, classes = self.b, self.shape.lanes, len(self.columns)
+        lanes = shape.lanes
         place, left = b.let(place), b.let(left)
+        with b.loop("turning", 0, len(self.columns)) as phase:
+            start, to = b.let(I.add(at, I.mul(self.part, phase))), b.let(I.mul(phase, lanes ** 2))
+            vectors = [b.load("sums", I.add(start, n * shape.outputs), self.dtype, lanes) for n in range(lanes)]
+            for number, vector in enumerate(transposed(b, vectors)):
+                b.store("turned", I.add(to, number * lanes), vector)
         with b.loop("channel", 0, there) as k:
-            channel = b.let(I.add(first, k))
-            plane = b.let(I.add(I.mul(self.image_group, self.size["K"]), channel))
-            channel = b.let(I.add(I.mul(self.group, self.size["K"]), channel))
-            values = [b.load("turned", I.add(I.mul(k, lanes), n * lanes ** 2), self.dtype, lanes)
-                      for n in range(classes)]
-            if classes & (classes - 1):
-                steps = b.let(I.mul(L.Apply(int64, lanes, "lane", ()), classes))
-                for number, value in enumerate(values):
-                    inside = L.apply("lt", steps, I.sub(left, number))
-                    b.splice_store("result", plane, channel, b.let(I.add(place, number, steps)), value, inside)
-            else:
-                for number, value in enumerate(interleaved(b, values)):
-                    inside = I.lanes_below(I.sub(left, number * lanes), lanes)
-                    b.splice_store("result", plane, channel, b.let(I.add(place, number * lanes)), value, inside)
+            def value(phase):
+                return b.load("turned", I.add(I.mul(k, lanes), I.mul(phase, lanes ** 2)), self.dtype, lanes)
+            self.give(I.add(first, k), value, place, left)
+
+    def give(self, k, value, place, left):
+        """Hand the splice a vector of each class of columns, value(class), for output k of the group."""
+        b, lanes, classes = self.b, self.shape.lanes, len(self.columns)
+        k, place, left = b.let(k), b.let(place), b.let(left)
+        plane = b.let(I.add(I.mul(self.image_group, self.size["K"]), k))
+        channel = b.let(I.add(I.mul(self.group, self.size["K"]), k))
+        if classes in (1, 2, 4):
+            for number, vector in enumerate(interleaved(b, [value(n) for n in range(classes)])):
+                inside = I.lanes_below(I.sub(left, number * lanes), lanes)
+                b.splice_store("result", plane, channel, b.let(I.add(place, number * lanes)), vector, inside)
+        else:
+            steps = b.let(I.mul(L.Apply(int64, lanes, "lane", ()), classes))
+            with b.loop("giving", 0, classes) as phase:
+                inside = L.apply("lt", steps, b.let(I.sub(left, phase)))
+                b.splice_store("result", plane, channel, b.let(I.add(place, phase, steps)), value(phase), inside)
 
 
 def interleaved(b, vectors):

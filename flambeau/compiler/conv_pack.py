@@ -77,14 +77,21 @@ class _Pack:
         """Rows of (channel, tap), one row an output."""
         b, lanes = self.b, self.shape.lanes
         length, base = b.let(I.mul(self.depth, self.taps)), b.let(I.mul(self.c0, self.taps))
-        with b.loop("run", 0, length, lanes) as start:
-            left = b.let(I.sub(length, start))
-            rows = [I.add(row, base, start) for row in self.rows]
-            for number, vector in enumerate(self.square(rows, left)):
+        whole = b.let(I.mul(I.div(length, lanes), lanes))
+
+        def entry(start, number, vector):
+            place = b.let(I.add(start, number))
+            c = b.let(I.div(place, self.taps))
+            self.put(c, I.sub(place, I.mul(c, self.taps)), vector)
+
+        with b.loop("run", 0, whole, lanes) as start:
+            for number, vector in enumerate(self.square([I.add(row, base, start) for row in self.rows], lanes)):
+                entry(start, number, vector)
+        left = b.let(I.sub(length, whole))
+        with b.branch(L.apply("gt", left, L.as_index(0))):
+            for number, vector in enumerate(self.square([I.add(row, base, whole) for row in self.rows], left)):
                 with b.branch(L.apply("lt", L.as_index(number), left)):
-                    place = b.let(I.add(start, number))
-                    c = b.let(I.div(place, self.taps))
-                    self.put(c, I.sub(place, I.mul(c, self.taps)), vector)
+                    entry(whole, number, vector)
 
     def pack_backward(self):
         """For each channel rows of taps, one row an output."""

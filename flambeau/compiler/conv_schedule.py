@@ -10,9 +10,10 @@ from flambeau.compiler.recipe import ADD, FLOORDIV, MAX, MIN, MUL, SUB
 DEPTH = 256             # taps x channels that a register block adds between two visits to the tile, at most
 MOST_CHANNELS = 128
 STRIP = 32768           # elements of the strip of the source that a tile packs at a time
-TILE = 16384            # sums of a tile
+SUMS = 16384            # of a tile
 PIXELS = 256            # pixels of a tile, at most
 MOST_BLOCKS = 4         # blocks of output channels in a tile
+SHARES = 8              # a wide result of few rows is cut into a multiple of so many tiles
 ENOUGH_ROWS = 32        # a tile has one block of output channels while there are fewer rows to share out
 _FAR = 1 << 40
 
@@ -62,14 +63,16 @@ def backward_axis(kernel, stride, padding, dilation):
 @dataclass(frozen=True)
 class Shape:
     """Sizes that are part of a kernel: lanes of a vector, vectors and most pixels of a register block, channels
-    of the source that are added up between two visits to the tile, and capacities in elements."""
+    of the source that are added up between two visits to the sums; for a tile its most pixels (of each class of
+    columns) and how many elements its strip of the source and its sums may have."""
 
     lanes: int
     vectors: int
-    pixels: int
+    block_pixels: int
     channels: int
+    pixels: int
     strip: int
-    tile: int
+    sums: int
 
     @property
     def outputs(self):
@@ -78,8 +81,8 @@ class Shape:
 
 
 def register_pixels(target):
-    """Pixels of a register block that is two vectors wide: as many as leave room for weights and a pixel."""
-    return {64: 14, 32: 6}.get(target.vector_bytes, 6 if target.is_x86 else 12)
+    """Pixels of a register block that is two vectors wide: more would fit in 32 registers, but not help."""
+    return 8 if target.vector_bytes == 64 or not target.is_x86 else 6
 
 
 def kernel_shape(rows, columns, dtype, target=None):
@@ -91,9 +94,9 @@ def kernel_shape(rows, columns, dtype, target=None):
     channels = MOST_CHANNELS
     while channels > 1 and (channels * taps > DEPTH or channels * reach > STRIP):
         channels //= 2
-    strip = max(STRIP, channels * reach)
-    return Shape(lanes, 2, register_pixels(target), channels, strip + 2 * lanes,
-                 TILE * len(columns) + lanes * lanes * 2)
+    pixels = max(PIXELS // len(columns), lanes)
+    sums = max(SUMS, pixels * len(columns) * 2 * lanes)
+    return Shape(lanes, 2, register_pixels(target), channels, pixels, max(STRIP, channels * reach), sums)
 
 
 def most(classes, name):
@@ -110,20 +113,22 @@ def schedule(shape, rows, columns, groups, images, channels, outputs, height, wi
     row where that is too wide; and several blocks of output channels, so that a strip is packed seldom.
     'height' is the number of rows in a class.
     """
-    height, width = _ceil(height, len(rows)), _ceil(width, len(columns))
-    deep, capacity = minimum(channels, shape.channels), shape.strip - 2 * shape.lanes
+    height, width = _ceil(height, len(rows)), maximum(_ceil(width, len(columns)), 1)
+    deep, capacity = maximum(minimum(channels, shape.channels), 1), shape.strip
     tall, wide = most(rows, "span"), most(columns, "span")
     room = (capacity // (deep * tall) - wide) // most(columns, "stride") + 1
-    column_tiles = _ceil(width, minimum(PIXELS, maximum(room, 1)))
+    column_tiles = _ceil(width, minimum(shape.pixels, maximum(room, 1)))
+    spread = maximum(SHARES // maximum(images * height * (groups * len(rows)), 1), 1)
+    column_tiles += (_ceil(column_tiles, spread) * spread - column_tiles) * minimum(column_tiles - 1, 1)
     tile_columns = _ceil(width, column_tiles)
     pitch = (tile_columns - 1) * most(columns, "stride") + wide
     room = (capacity // (deep * pitch) - tall) // most(rows, "stride") + 1
-    tile_rows = minimum(minimum(room, PIXELS // tile_columns), height)
+    tile_rows = minimum(minimum(room, shape.pixels // tile_columns), height)
     tile_rows = maximum(tile_rows // (1 + (column_tiles - 1) * _FAR), 1)
-    tile_rows = _ceil(height, _ceil(height, tile_rows))
+    tile_rows = maximum(_ceil(height, _ceil(height, tile_rows)), 1)
     blocks = _ceil(outputs, shape.outputs)
     units = images * height * column_tiles * (groups * len(rows))
-    tile_blocks = minimum(MOST_BLOCKS, TILE // (tile_rows * tile_columns * shape.outputs))
+    tile_blocks = minimum(MOST_BLOCKS, shape.sums // (tile_rows * tile_columns * (shape.outputs * len(columns))))
     tile_blocks = minimum(tile_blocks, units * blocks // ENOUGH_ROWS)
     tile_blocks = minimum(maximum(tile_blocks // 2 * 2, 1), blocks)
     return dict(zip(SCHEDULE, (height, tile_rows, tile_columns, column_tiles, tile_blocks,

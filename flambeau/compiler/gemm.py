@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 from flambeau.compiler import index_math as I
 from flambeau.compiler import target as targets
-from flambeau.compiler.gemm_pack import DEPTH, PAD, Packing
+from flambeau.compiler.gemm_pack import DEPTH, Packing
 from flambeau.ir import loops as L
 from flambeau.ir import splice
 from flambeau.types.dtype import float32
@@ -117,8 +117,7 @@ def gemm_template(dtype=float32, name="gemm", *, params=SIZES, sizes=None, unit_
     parts = tuple(map(L.as_index, parts)) if parts else (L.as_index(1), sizes[3])
     writer = _Template(dtype, sizes, parts, blocking(dtype, target), unit_a, unit_b, vector_a, vector_b, prepare,
                        plain_a)
-    extent = _extent(sizes, parts, writer.plan, writer.direct_a)
-    return L.Kernel(name, (), tuple(params), I.mul(share, extent), writer.body())
+    return L.Kernel(name, (), tuple(params), I.mul(share, _extent(sizes, parts, writer.plan)), writer.body())
 
 
 MATMUL_PARAMS = (*SIZES, "a_batch", "a_step", "b_batch", "b_step")
@@ -195,27 +194,26 @@ def gemm_extent(batch, M, N, K, dtype=float32, target=None):
 
 
 # ---------------------------------------------------------------------------------------------- tiles
-def _tile(sizes, parts, plan, direct_a=False):
+def _tile(sizes, parts, plan):
     """(rows, columns) of a tile: evenly cut, and smaller while there would be too few tiles to share out
     (division by zero gives zero).
 
-    Where A is not packed there is no price for narrow tiles.
+    A tile has two panels of columns at least: neighbours that write into the same rows disturb each other.
     """
-    least_columns = plan.columns if direct_a else 2 * plan.columns
     batch, m, n, k = sizes
     wanted = I.div(I.mul(I.mul(batch, m, n), k), WORTH_A_TILE)
     wanted = I.maximum(I.minimum(wanted, ENOUGH_TILES), 1)
     batch = I.mul(batch, parts[0])
     row_tiles = I.ceil_div(m, plan.tile_rows)
     strips = I.maximum(I.ceil_div(wanted, I.mul(batch, row_tiles)), I.ceil_div(n, plan.tile_columns))
-    columns = I.maximum(I.round_up(I.ceil_div(n, strips), plan.columns), least_columns)
+    columns = I.maximum(I.round_up(I.ceil_div(n, strips), plan.columns), 2 * plan.columns)
     row_tiles = I.maximum(I.ceil_div(wanted, I.mul(batch, I.ceil_div(n, columns))), row_tiles)
     rows = I.maximum(I.round_up(I.ceil_div(m, row_tiles), plan.rows), plan.least_rows)
     return rows, columns
 
 
-def _extent(sizes, parts, plan, direct_a=False):
-    rows, columns = _tile(sizes, parts, plan, direct_a)
+def _extent(sizes, parts, plan):
+    rows, columns = _tile(sizes, parts, plan)
     return I.mul(I.mul(sizes[0], parts[0]), I.ceil_div(sizes[2], columns), I.ceil_div(sizes[1], rows))
 
 
@@ -232,7 +230,7 @@ class _Template(Packing):
         plan = self.plan
         self.sizes = tuple(b.let(size) for size in self.sizes)
         self.parts = tuple(b.let(part) for part in self.parts)
-        rows, columns = _tile(self.sizes, self.parts, plan, self.direct_a)
+        rows, columns = _tile(self.sizes, self.parts, plan)
         rows, columns = b.let(rows, "most_rows"), b.let(columns, "most_columns")
         m_tiles = b.let(I.ceil_div(self.sizes[1], rows), "tiles_m")
         n_tiles = b.let(I.ceil_div(self.sizes[2], columns), "tiles_n")
@@ -248,7 +246,7 @@ class _Template(Packing):
         b.local("tile", self.dtype, plan.tile_rows * plan.tile_columns)
         b.local("packed_b", self.dtype, plan.tile_columns // plan.columns * self.panel_b_size)
         if not self.direct_a:
-            b.local("packed_a", self.dtype, plan.tile_rows // plan.rows * self.panel_a_size + PAD)
+            b.local("packed_a", self.dtype, self.packed_a_size)
         return b.body()
 
     def tile(self):
@@ -281,17 +279,17 @@ class _Template(Packing):
         narrow = b.let(L.apply("le", left, L.as_index(plan.lanes)))
         wide = b.let(L.apply("not", narrow))
         with b.branch(narrow):
-            self.sums(panel, row, column, plan.rows, 1)
+            self.sums(row, column, plan.rows, 1)
         with b.branch(b.and_(wide, few)):
-            self.sums(panel, row, column, plan.few_rows, plan.vectors)
+            self.sums(row, column, plan.few_rows, plan.vectors)
         with b.branch(b.and_(wide, b.not_(few))):
-            self.sums(panel, row, column, plan.rows, plan.vectors)
+            self.sums(row, column, plan.rows, plan.vectors)
 
-    def sums(self, panel, row, column, rows, vectors):
+    def sums(self, row, column, rows, vectors):
         b, plan, dtype = self.b, self.plan, self.dtype
         zero = b.const(self.zero, dtype, plan.lanes)
         sums = [[b.declare(zero) for _ in range(vectors)] for _ in range(rows)]
-        left_of = self.left_rows(panel, row, rows)
+        left_of = self.left_rows(row, rows)
         base_b = b.let(I.mul(I.div(column, plan.columns), self.panel_b_size))
         with b.loop(b.fresh("k"), 0, self.depth) as k:
             address = I.add(base_b, I.mul(k, plan.columns))
@@ -302,14 +300,14 @@ class _Template(Packing):
                     b.assign(sums[i][v], L.apply("fma", left, right[v], sums[i][v]))
         self.add_to_tile(b.let(I.add(I.mul(row, plan.tile_columns), column)), sums)
 
-    def left_rows(self, panel, row, rows):
+    def left_rows(self, row, rows):
         """A function of k: the elements of A for each of the block's rows."""
         b = self.b
         if self.direct_a:
             inside = [b.let(I.minimum(I.add(row, i), I.sub(self.rows, 1))) for i in range(rows)]
             return lambda k: [self.a(i, k) for i in inside]
         row_stride, depth_stride = self.strides_a
-        base = b.let(I.mul(panel, self.panel_a_size))
+        base = b.let(I.mul(row, row_stride))
 
         def packed(k):
             address = b.let(I.add(base, I.mul(k, depth_stride)))

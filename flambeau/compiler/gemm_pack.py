@@ -1,8 +1,8 @@
 """Packing for compiler.gemm: what a tile needs of A and B for one block of k's, in the order it is read.
 
-Packed A holds rows of consecutive k's (where k is consecutive in A), or for each panel of rows the k's of
-consecutive m's. Packed B holds panels of columns, for each k its columns side by side. A B that is consecutive
-along k is turned in registers: `lanes` rows of `lanes` k's are read, zipped log2(lanes) times, and written.
+Packed A holds rows of consecutive k's (where k is consecutive in A), or for each k the rows side by side.
+Packed B holds panels of columns, for each k its columns side by side. A B that is consecutive along k is turned
+in registers: `lanes` rows of `lanes` k's are read, zipped log2(lanes) times, and written.
 
 A caller says of A and of B what vectors its load can read:
 
@@ -28,8 +28,9 @@ class Packing:
     """
 
     @property
-    def panel_a_size(self):
-        return self.plan.rows * (DEPTH + PAD)
+    def packed_a_size(self):
+        rows = self.plan.tile_rows
+        return (rows * (DEPTH + PAD) if self.unit_a == "k" else DEPTH * (rows + PAD)) + PAD
 
     @property
     def panel_b_size(self):
@@ -37,8 +38,8 @@ class Packing:
 
     @property
     def strides_a(self):
-        """(of a row, of a k) in a packed panel."""
-        return (DEPTH + PAD, 1) if self.unit_a == "k" else (1, self.plan.rows)
+        """(of a row, of a k) in packed A."""
+        return (DEPTH + PAD, 1) if self.unit_a == "k" else (1, self.plan.tile_rows + PAD)
 
     def each_k(self, name, start, write):
         """Run `write(k)` for the k's of the block from `start` on, UNROLL at a time."""
@@ -64,14 +65,11 @@ class Packing:
         self.b.store("packed_a", address, value)
 
     def pack_a(self):
-        b, plan = self.b, self.plan
         if self.unit_a == "m":
             return self.pack_a_columns()
-        with b.loop("packing", 0, self.panels) as panel:
-            base, row = b.let(I.mul(panel, self.panel_a_size)), b.let(I.mul(panel, plan.rows))
-            with b.loop("row", 0, plan.rows) as i:
-                inside = b.let(I.minimum(I.add(row, i), I.sub(self.rows, 1)))
-                self.pack_a_row(b.let(I.add(base, I.mul(i, DEPTH + PAD))), inside)
+        b = self.b
+        with b.loop("row", 0, I.mul(self.panels, self.plan.rows)) as row:
+            self.pack_a_row(b.let(I.mul(row, self.strides_a[0])), b.let(I.minimum(row, I.sub(self.rows, 1))))
 
     def pack_a_row(self, address, row):
         """One row's k's; rows beyond the last are copies of it."""
@@ -91,25 +89,23 @@ class Packing:
             self.each_k("k_left", done, lambda k: self.put_a(I.add(address, k), self.a(row, k)))
 
     def pack_a_columns(self):
-        """The k's, each with the rows of every panel: long runs of memory."""
-        b, rows = self.b, self.plan.rows
-        whole = b.let(I.div(self.rows, rows)) if self.vector_a in (True, "tails") else \
-            self.panels if self.vector_a else L.as_index(0)
+        """The k's, each with all rows side by side: long runs of memory."""
+        b, lanes, stride = self.b, self.plan.lanes, self.strides_a[1]
 
-        def put(panel, k, value, i=0):
-            self.put_a(I.add(I.mul(panel, self.panel_a_size), I.mul(k, rows), i), value)
+        def put(row, k, count=lanes, splice="A"):
+            self.put_a(I.add(I.mul(k, stride), row), self.a(row, k, count, splice))
 
+        whole = L.as_index(0)
         if self.vector_a:
-            with b.loop("k", 0, self.depth) as k, b.loop("packing", 0, whole) as panel:
-                put(panel, k, self.a(I.mul(panel, rows), k, rows))
+            whole = b.let(I.mul(I.div(self.rows, lanes), lanes)) if self.vector_a != "masked" else self.rows
+            with b.loop("k", 0, self.depth) as k, b.loop("packing", 0, whole, lanes) as row:
+                put(row, k)
         if self.vector_a == "tails":
-            with b.branch(L.apply("lt", whole, self.panels)), b.loop("k", 0, self.depth) as k:
-                put(whole, k, self.a(I.mul(whole, rows), k, rows, "A_tail"))
+            with b.branch(L.apply("lt", whole, self.rows)), b.loop("k", 0, self.depth) as k:
+                put(whole, k, splice="A_tail")
         elif self.vector_a != "masked":
-            with b.loop("packing", whole, self.panels) as panel, b.loop("k", 0, self.depth) as k:
-                with b.loop("row", 0, rows) as i:
-                    inside = b.let(I.minimum(I.add(I.mul(panel, rows), i), I.sub(self.rows, 1)))
-                    put(panel, k, self.a(inside, k), i)
+            with b.loop("k", 0, self.depth) as k, b.loop("row", whole, self.rows) as row:
+                put(row, k, 1)
 
     def choose(self, vector, whole, vectors, rest):
         """Vectors where the load guards itself or the panel is whole, else the rest."""

@@ -103,13 +103,21 @@ class _Product:
         operands = {"x": self.x, "y": self.y, "bias": self.bias, "out": self.out, "parts": self.scratch()}
         self.operands = {name: located for name, located in operands.items() if located is not None}
         always_few = sizes["M"] == 1
-        streams = self.unit_b == "n" and self.steps["y_column"] == 1
-        few = I.minimum(I.maximum(I.sub(FEW + 1, I.index("M")), 0), 1) if streams else 0
+        streams = self.steps["y_column" if self.unit_b == "n" else "y_row"] == 1
+        few = self.few() if streams else 0
         if not (always_few and streams):
             self.launch_tiles(I.sub(1, few) if streams else 1)
         if streams:
             self.launch_rows(1 if always_few else few)
         self.launch_addition()
+
+    def few(self):
+        """1 where there are few rows, 0 elsewhere; turning few columns in registers pays for one row only."""
+        m, n = I.index("M"), I.index("N")
+        few = I.minimum(I.maximum(I.sub(FEW + 1, m), 0), 1)
+        if self.unit_b == "n":
+            return few
+        return I.mul(few, I.minimum(I.add(I.div(n, SQUARE), I.div(1, m)), 1))
 
     def scratch(self):
         """Memory for the sums of parts: none where there is but one."""
@@ -134,17 +142,17 @@ class _Product:
         self.run(rows_kernel(
             "matmul_rows", self.buffers(), tuple(self.params), self.load("x", self.x), self.load("y", self.y),
             self.load("y", self.y, True), self.store, self.total, sizes=[I.index(name) for name in self.sizes],
-            parts=self.parts, share=share))
+            parts=self.parts, unit_b=self.unit_b, share=share))
 
     def launch_addition(self):
         """Add up the parts, one row of results a step."""
-        b, lanes = L.Builder(), blocking(self.total).lanes
+        b, lanes, zero = L.Builder(), blocking(self.total).lanes, 0.0 if self.total.kind == "f" else 0
         number, n = b.let(self.parts[0], "number"), I.index("N")
         whole = b.let(I.mul(I.div(n, lanes), lanes), "whole")
 
         def add(batch, m, j, mask=None):
-            other = None if mask is None else b.const(0, self.total, lanes)
-            total = b.declare(b.const(0, self.total, lanes))
+            other = None if mask is None else b.const(zero, self.total, lanes)
+            total = b.declare(b.const(zero, self.total, lanes))
             for start, stop in ((0, 1), (1, number)):
                 with b.loop(b.fresh("part"), start, stop) as part:
                     address = self.place(I.add(I.mul(batch, number), part), m, j)

@@ -1,16 +1,20 @@
-"""Products with few rows of A, where B (consecutive along n) is what takes the time: it is read once, as it is.
+"""Products with few rows of A, where B is what takes the time: it is read once, as it is.
 
     for each strip of columns:                                    the extent
-        for each block of DEPTH k's, GROUP of them at a time:
-            for each vector of columns: GROUP vectors of B
+        for each block of DEPTH k's, a group of them at a time:
+            for each vector of columns: as many vectors of B as there are k's in the group
                 for each row: its sums of the block, in the nearest cache, take one fma after another
+
+Where B is consecutive along n, a group is GROUP k's, and the loop over columns is the inner one. Where it is
+consecutive along k, it is as many k's as a vector has lanes, turned in registers, and the loop over groups is
+the inner one.
 
 The order of additions is that of compiler.gemm, so it does not matter which of the two does a product.
 """
 
 from flambeau.compiler import index_math as I
 from flambeau.compiler.gemm import ENOUGH_TILES, blocking
-from flambeau.compiler.gemm_pack import DEPTH
+from flambeau.compiler.gemm_pack import DEPTH, turned
 from flambeau.ir import loops as L
 
 FEW = 12                     # rows
@@ -19,11 +23,13 @@ SUMS = 4096                 # sums of a strip, of all rows
 WORTH_A_STRIP = 1 << 15     # elements of B
 
 
-def rows_kernel(name, buffers, params, load_a, load_b, tail_b, store, dtype, *, sizes, parts, share=1, target=None):
+def rows_kernel(name, buffers, params, load_a, load_b, tail_b, store, dtype, *, sizes, parts, unit_b="n", share=1,
+                target=None):
     """The kernel for at most FEW rows. Arguments as of `gemm.gemm_kernel`; load_b reads vectors inside of the
     matrix, tail_b guards itself."""
     sizes, parts = tuple(map(L.as_index, sizes)), tuple(map(L.as_index, parts))
     writer = _Rows(dtype, sizes, parts, blocking(dtype, target).lanes, (load_a, load_b, tail_b, store))
+    writer.turns = unit_b == "k"
     extent = I.mul(share, sizes[0], parts[0], I.ceil_div(sizes[2], writer.strip()))
     return L.Kernel(name, tuple(buffers), tuple(params), extent, writer.body())
 
@@ -59,7 +65,7 @@ class _Rows:
             self.whole = b.let(I.mul(I.div(self.columns, self.lanes), self.lanes), "whole")
             self.blocks()
             self.hand_over()
-        for local, size in (("sums", SUMS), ("block", SUMS), ("left", FEW * DEPTH)):
+        for local, size in (("sums", SUMS), ("block", SUMS), ("left", FEW * DEPTH), ("turned", self.lanes * self.lanes)):
             b.local(local, self.dtype, size)
         return b.body()
 
@@ -88,11 +94,7 @@ class _Rows:
                 b.store("left", I.add(I.mul(i, DEPTH), k), self.load_a(b, self.batch, i, I.add(k0, k), 1))
             zero = b.const(self.zero, self.dtype, self.lanes)
             self.each_sum("clear", lambda address: b.store("block", address, zero))
-            grouped = b.let(I.mul(I.div(depth, GROUP), GROUP))
-            with b.loop("kg", 0, grouped, GROUP) as k:
-                self.group(k, GROUP)
-            with b.loop("k", grouped, depth) as k:
-                self.group(k, 1)
+            self.products(depth)
             first = b.let(L.apply("eq", k0, begin))
             with b.branch(first):
                 self.each_sum("begin", lambda address: b.store("sums", address, self.load("block", address)))
@@ -103,22 +105,55 @@ class _Rows:
     def load(self, local, address):
         return self.b.load(local, address, self.dtype, self.lanes)
 
-    def group(self, k, count):
-        """Add the products of `count` k's."""
+    def products(self, depth):
+        """Add the products of the block's k's to its sums."""
         b, lanes = self.b, self.lanes
+        size = lanes if self.turns else GROUP
+        whole = b.let(I.mul(I.div(depth, size), size))
+        if self.turns:
+            with b.loop("j", 0, self.columns, lanes) as j:
+                with b.loop("kg", 0, whole, size) as k:
+                    self.add(k, j, self.turned_block(self.load_b, k, j))
+                with b.branch(L.apply("lt", whole, depth)):
+                    self.add(whole, j, self.turned_block(self.tail_b, whole, j), I.sub(depth, whole))
+            return
 
-        def write(j, tail):
-            load = self.tail_b if tail else self.load_b
-            right = [b.let(load(b, self.batch, I.add(self.k, k, q), I.add(self.n, j), lanes)) for q in range(count)]
-            with b.loop(b.fresh("i"), 0, self.rows) as i:
-                address, left = b.let(I.add(I.mul(i, self.width), j)), b.let(I.add(I.mul(i, DEPTH), k))
+        def group(k, count):
+            self.vectors(b.fresh("j"), lambda j, tail: self.add(k, j, [
+                b.let(self.right(self.tail_b if tail else self.load_b, I.add(k, q), j)) for q in range(count)]))
+
+        with b.loop("kg", 0, whole, size) as k:
+            group(k, size)
+        with b.loop("k", whole, depth) as k:
+            group(k, 1)
+
+    def right(self, load, k, column):
+        return load(self.b, self.batch, I.add(self.k, k), I.add(self.n, column), self.lanes)
+
+    def turned_block(self, load, k, j):
+        """`lanes` k's, each with its columns side by side; columns beyond the last are copies of it."""
+        last = self.b.let(I.sub(I.sub(self.columns, 1), j))
+        rows = [self.b.let(self.right(load, k, I.add(j, I.minimum(i, last)))) for i in range(self.lanes)]
+        return turned(self.b, rows)
+
+    def add(self, k, j, right, count=None):
+        """Add A's column k + q times right[q], for all q, or those below `count`."""
+        b, lanes = self.b, self.lanes
+        if count is not None:
+            for q, vector in enumerate(right):
+                b.store("turned", L.as_index(q * lanes), vector)
+        with b.loop(b.fresh("i"), 0, self.rows) as i:
+            address, left = b.let(I.add(I.mul(i, self.width), j)), b.let(I.add(I.mul(i, DEPTH), k))
+            if count is None:
                 total = self.load("block", address)
-                for q in range(count):
+                for q, vector in enumerate(right):
+                    total = b.fma(L.splat(b.load("left", I.add(left, q), self.dtype), lanes), vector, total)
+            else:
+                total = b.declare(self.load("block", address))
+                with b.loop(b.fresh("q"), 0, count) as q:
                     factor = L.splat(b.load("left", I.add(left, q), self.dtype), lanes)
-                    total = b.fma(factor, right[q], total)
-                b.store("block", address, total)
-
-        self.vectors(b.fresh("j"), write)
+                    b.assign(total, L.apply("fma", factor, self.load("turned", I.mul(q, lanes)), total))
+            b.store("block", address, total)
 
     def hand_over(self):
         b = self.b

@@ -8,21 +8,22 @@ The result is the same whatever the blocks, since equal keys keep their order.
 """
 
 from flambeau.compiler import index_math as I, pipeline
-from flambeau.compiler.order_keys import (DIGIT, DIGITS, Numbers, count_up, lowest_bit, outer_buffers, passes,
-                                          scratch_buffers, sort_numbers)
+from flambeau.compiler.order_keys import (DIGIT, DIGITS, Numbers, count_up, is_packed, lowest_bit,
+                                          outer_buffers, passes, scratch_buffers, sort_numbers)
+from flambeau.compiler.recipe import WORK
 from flambeau.ir import loops as L
-from flambeau.types.dim import maximum, minimum
 from flambeau.types.dtype import int64, uint64
+from flambeau.types.shape import numel
 
 FEW = 64                # elements of a line that are ranked by counting
 AT_ONCE = 8             # of them compared with all others in one loop
 SHARES = 64             # at most so many steps sort lines at the same time, each with scratch memory
 LONG = 1 << 15          # elements of a line that is worth all threads
 MOST_LONG = 16          # lines, if there are no more than so many
-BLOCK, MOST_BLOCKS = 1 << 14, 64
+STEP, MOST_STEPS = 1 << 14, 64          # of its elements that one step of the extent has; steps of a line
 
 PARAMS = ("lines", "size", "kept", "share", "short")
-LONG_PARAMS = ("lines", "size", "kept", "blocks", "shift")
+LONG_PARAMS = ("lines", "size", "kept", "steps", "shift")
 
 
 # ---------------------------------------------------------------------------------------------- many lines
@@ -91,60 +92,84 @@ def _sort_line(b, numbers, here, base, target, size, kept, dtype):
 
 
 # ---------------------------------------------------------------------------------------------- long lines
+def chains_of(dtype):
+    """Blocks in a step: with two buffers for numbers one is enough to keep a processor's caches busy."""
+    return 2 if is_packed(dtype) else 1
+
+
 class _Blocks:
-    """The walk over the blocks of long lines.
+    """The walk over the blocks of long lines. A step of the extent has one block, or two which take turns,
+    since each has to wait for its own counts only.
 
     Buffers beside scratch memory: `counts`, (lines, DIGITS, blocks) int64; `state`, (lines, 2) int64: the
-    halves of scratch memory before and after the pass; `varying`, (lines, blocks) uint64: the bits in which a
-    block's keys differ from the line's first, those of all blocks from the first pass on.
+    halves of scratch memory before and after the pass; `varying`, (lines, steps) uint64: the bits in which a
+    step's keys differ from the line's first key, those of all steps from the first pass on.
     """
 
     def __init__(self, name, dtype, descending, outer=False):
         self.b, self.name = L.Builder(), name
         self.numbers = Numbers(self.b, dtype, descending)
         self.buffers = (outer_buffers(dtype) if outer else ()) + scratch_buffers(dtype)
-        self.size, self.blocks = I.index("size"), I.index("blocks")
-        self.b.local("counted", int64, DIGITS)
+        self.size, self.steps = I.index("size"), I.index("steps")
+        self.chains = chains_of(dtype)
+        self.blocks = I.mul(self.steps, self.chains)
+        self.b.local("counted", int64, self.chains * DIGITS)
 
     def each(self, body):
-        """The kernel whose steps are pairs of a line and a block: `body(line, block, here, low, high)`."""
+        """The kernel whose steps are `body(line, step, here, low, high)`."""
         b = self.b
-        chunk = b.let(I.ceil_div(self.size, I.maximum(self.blocks, 1)))
-        with b.loop("step", L.BEGIN, L.END) as step:
-            line, block = b.let(I.div(step, self.blocks)), b.let(I.rem(step, self.blocks))
-            low = b.let(I.minimum(I.mul(block, chunk), self.size))
-            high = b.let(I.minimum(I.add(low, chunk), self.size))
-            body(line, block, b.let(I.mul(I.mul(line, 2), self.size)), low, high)
-        return self.kernel(I.mul(I.index("lines"), self.blocks))
+        self.chunk = b.let(I.ceil_div(self.size, I.maximum(self.blocks, 1)))
+        with b.loop("number", L.BEGIN, L.END) as number:
+            line, step = b.let(I.div(number, self.steps)), b.let(I.rem(number, self.steps))
+            low = b.let(I.minimum(I.mul(step, self.chunk, self.chains), self.size))
+            high = b.let(I.minimum(I.add(low, I.mul(self.chunk, self.chains)), self.size))
+            body(line, step, b.let(I.mul(I.mul(line, 2), self.size)), low, high)
+        return self.kernel(I.mul(I.index("lines"), self.steps))
 
     def kernel(self, extent):
         tables = (("counts", int64), ("state", int64), ("varying", uint64))
         buffers = self.buffers + tuple(L.Buffer(name, dtype, "rw") for name, dtype in tables)
         return L.Kernel(self.name, buffers, LONG_PARAMS, extent, self.b.body())
 
+    def in_turns(self, low, high, body):
+        """`body(chain, t)` for the elements of a step's blocks, the blocks side by side."""
+        b = self.b
+        starts = [b.let(I.minimum(I.add(low, I.mul(self.chunk, n)), high)) for n in range(self.chains)]
+        starts.append(high)
+        together = b.let(I.sub(high, starts[-2]))       # no block is shorter than the last
+        with b.loop(b.fresh("t"), 0, together) as t:
+            for n in range(self.chains):
+                body(n, b.let(I.add(starts[n], t)))
+        for n in range(self.chains - 1):
+            with b.loop(b.fresh("t"), b.let(I.add(starts[n], together)), starts[n + 1]) as t:
+                body(n, t)
+
     def row(self, line, digit, block):
         """Where the counts of a line's digit and block stand."""
         return self.b.let(I.add(I.mul(I.add(I.mul(line, DIGITS), digit), self.blocks), block))
 
     def fresh_counts(self):
-        with self.b.loop(self.b.fresh("fresh"), 0, DIGITS, kind="vector") as i:
+        with self.b.loop(self.b.fresh("fresh"), 0, self.chains * DIGITS, kind="vector") as i:
             self.b.store("counted", i, self.b.const(0, int64))
 
-    def count_digit(self, mine):
+    def count_digit(self, chain, mine):
         """Count a number's digit; returns how many there were before."""
-        return count_up(self.b, "counted", self.numbers.digit(mine, I.index("shift")))
+        digit = self.numbers.digit(mine, I.index("shift"))
+        return count_up(self.b, "counted", I.add(digit, chain * DIGITS))
 
-    def read_counts(self, line, block):
-        with self.b.loop(self.b.fresh("digit"), 0, DIGITS) as d:
-            self.b.store("counted", d, self.b.load("counts", self.row(line, d, block), int64))
-
-    def write_counts(self, line, block):
-        with self.b.loop(self.b.fresh("digit"), 0, DIGITS) as d:
-            self.b.store("counts", self.row(line, d, block), self.b.load("counted", d, int64))
+    def copy_counts(self, line, step, write):
+        """The counts of a step's blocks from the table or, with `write`, to it."""
+        b = self.b
+        for chain in range(self.chains):
+            block = b.let(I.add(I.mul(step, self.chains), chain))
+            with b.loop(b.fresh("digit"), 0, DIGITS) as d:
+                places = ("counted", b.let(I.add(d, chain * DIGITS))), ("counts", self.row(line, d, block))
+                source, target = places if write else places[::-1]
+                b.store(*target, b.load(*source, int64))
 
     def differs(self, line):
         """True if not all of a line's elements have the same digit."""
-        found = self.numbers.digit([self.b.load("varying", self.b.let(I.mul(line, self.blocks)), uint64)],
+        found = self.numbers.digit([self.b.load("varying", self.b.let(I.mul(line, self.steps)), uint64)],
                                    I.index("shift"))
         return self.b.ne(found, self.b.const(0, int64))
 
@@ -157,17 +182,20 @@ def long_look(dtype, descending):
     walk = _Blocks("sort_look_descending" if descending else "sort_look", dtype, descending, outer=True)
     b, numbers = walk.b, walk.numbers
 
-    def body(line, block, here, low, high):
+    def body(line, step, here, low, high):
         base = b.let(I.mul(line, walk.size))
         first = numbers.of_element(base, L.as_index(0))[0]
         varying = b.declare(b.const(0, uint64), "varies")
         walk.fresh_counts()
-        with b.loop("t", low, high) as t:
+
+        def look(chain, t):
             mine = numbers.of_element(base, t)
-            walk.count_digit(mine)
+            walk.count_digit(chain, mine)
             b.assign(varying, b.or_(varying, b.xor(mine[0], first)))
-        walk.write_counts(line, block)
-        b.store("varying", b.let(I.add(I.mul(line, walk.blocks), block)), varying)
+
+        walk.in_turns(low, high, look)
+        walk.copy_counts(line, step, write=True)
+        b.store("varying", b.let(I.add(I.mul(line, walk.steps), step)), varying)
 
     return walk.each(body)
 
@@ -177,12 +205,15 @@ def long_take(dtype, descending):
     walk = _Blocks("sort_take_descending" if descending else "sort_take", dtype, descending, outer=True)
     b, numbers = walk.b, walk.numbers
 
-    def body(line, block, here, low, high):
+    def body(line, step, here, low, high):
         base = b.let(I.mul(line, walk.size))
-        walk.read_counts(line, block)
-        with b.loop("t", low, high) as t:
+        walk.copy_counts(line, step, write=False)
+
+        def take(chain, t):
             mine = numbers.of_element(base, t)
-            numbers.store(I.add(here, walk.count_digit(mine)), mine)
+            numbers.store(I.add(here, walk.count_digit(chain, mine)), mine)
+
+        walk.in_turns(low, high, take)
 
     return walk.each(body)
 
@@ -190,15 +221,14 @@ def long_take(dtype, descending):
 def long_count(dtype):
     """The counts of a digit in each block."""
     walk = _Blocks("sort_count", dtype, False)
-    b = walk.b
+    b, numbers = walk.b, walk.numbers
 
-    def body(line, block, here, low, high):
+    def body(line, step, here, low, high):
         start = b.let(I.add(here, walk.state(line, 1)))
         with b.branch(walk.differs(line)):
             walk.fresh_counts()
-            with b.loop("t", low, high) as t:
-                walk.count_digit(walk.numbers.load(I.add(start, t)))
-            walk.write_counts(line, block)
+            walk.in_turns(low, high, lambda chain, t: walk.count_digit(chain, numbers.load(I.add(start, t))))
+            walk.copy_counts(line, step, write=True)
 
     return walk.each(body)
 
@@ -207,23 +237,23 @@ def long_starts(dtype):
     """Where each block's elements of each digit start. A pass but the first in which all have the same digit
     moves nothing: the state says so. One step of the extent is a line."""
     walk = _Blocks("sort_starts", dtype, False)
-    b, blocks, size = walk.b, walk.blocks, walk.size
+    b, steps, size = walk.b, walk.steps, walk.size
     with b.loop("line", L.BEGIN, L.END) as line:
         at, begins = b.let(I.mul(line, 2)), b.eq(I.index("shift"), b.const(walk.numbers.lowest, int64))
         before = b.select(begins, size, walk.state(line, 1))
         b.store("state", at, before)
-        bits, all_bits = b.let(I.mul(line, blocks)), b.declare(b.const(0, uint64), "all_bits")
-        with b.loop("block", 0, blocks) as block:
-            b.assign(all_bits, b.or_(all_bits, b.load("varying", b.let(I.add(bits, block)), uint64)))
+        bits, all_bits = b.let(I.mul(line, steps)), b.declare(b.const(0, uint64), "all_bits")
+        with b.loop("step", 0, steps) as step:
+            b.assign(all_bits, b.or_(all_bits, b.load("varying", b.let(I.add(bits, step)), uint64)))
         b.store("varying", bits, all_bits)
         with b.branch(b.or_(begins, walk.differs(line))):
             running, rows = b.declare(b.const(0, int64), "running"), walk.row(line, 0, 0)
-            with b.loop("entry", rows, b.let(I.add(rows, I.mul(blocks, DIGITS)))) as entry:
+            with b.loop("entry", rows, b.let(I.add(rows, I.mul(walk.blocks, DIGITS)))) as entry:
                 count = b.load("counts", entry, int64)
                 b.store("counts", entry, running)
                 b.assign(running, b.add(running, count))
             b.store("state", b.let(I.add(at, 1)), b.let(I.sub(size, before)))
-    return walk.kernel(I.mul(I.index("lines"), I.minimum(blocks, 1)))
+    return walk.kernel(I.mul(I.index("lines"), I.minimum(steps, 1)))
 
 
 def long_move(dtype):
@@ -231,14 +261,17 @@ def long_move(dtype):
     walk = _Blocks("sort_move", dtype, False)
     b, numbers = walk.b, walk.numbers
 
-    def body(line, block, here, low, high):
+    def body(line, step, here, low, high):
         before, after = walk.state(line, 0), walk.state(line, 1)
+        start, goal = b.let(I.add(here, before)), b.let(I.add(here, after))
+
+        def move(chain, t):
+            mine = numbers.load(I.add(start, t))
+            numbers.store(I.add(goal, walk.count_digit(chain, mine)), mine)
+
         with b.branch(b.ne(before, after)):
-            walk.read_counts(line, block)
-            start, goal = b.let(I.add(here, before)), b.let(I.add(here, after))
-            with b.loop("t", low, high) as t:
-                mine = numbers.load(I.add(start, t))
-                numbers.store(I.add(goal, walk.count_digit(mine)), mine)
+            walk.copy_counts(line, step, write=False)
+            walk.in_turns(low, high, move)
 
     return walk.each(body)
 
@@ -248,7 +281,7 @@ def long_finish(dtype):
     walk = _Blocks("sort_finish", dtype, False, outer=True)
     b, numbers, kept = walk.b, walk.numbers, I.index("kept")
 
-    def body(line, block, here, low, high):
+    def body(line, step, here, low, high):
         base, target = b.let(I.mul(line, walk.size)), b.let(I.mul(line, kept))
         start = b.let(I.add(here, walk.state(line, 1)))
         with b.loop("result", low, b.let(I.minimum(high, kept)), kind="vector") as t:
@@ -258,9 +291,51 @@ def long_finish(dtype):
 
 
 # ---------------------------------------------------------------------------------------------- launches
-def lines_of(planner, located, dim):
-    """A located tensor with the axis `dim` moved last, row-major; a number is a line of one."""
-    return planner.dense(moved(located, dim))
+class LineSizes:
+    """The sizes of an operation on lines in registers of a plan, by name, with those that follow from them.
+
+    `steps`: how many steps take a part of each line, for few long lines, else 0; `short` is 1 where that is 0.
+    `shares`: steps that take whole lines at the same time; `share`: how many lines each has.
+    """
+
+    def __init__(self, recipe, lines, size, kept):
+        self.recipe = recipe
+        given = {"lines": lines, "size": size, "kept": kept}
+        self.registers = {name: recipe.register(value) for name, value in given.items()}
+        lines, size = I.index("lines"), I.index("size")
+        is_long = I.mul(I.minimum(1, I.div(size, LONG)), I.minimum(1, I.div(MOST_LONG, I.maximum(lines, 1))))
+        self.define("steps", I.mul(I.minimum(MOST_STEPS, I.div(size, STEP)), is_long))
+        self.define("short", I.sub(1, I.minimum(1, I.index("steps"))))
+        self.define("shares", I.minimum(lines, SHARES))
+        self.define("share", I.maximum(I.ceil_div(lines, SHARES), 1))
+
+    def define(self, name, expression):
+        self.registers[name] = self.recipe.expression(expression, self.registers)
+
+    def is_never(self, name):
+        """True if a size is known to be 0."""
+        return self.recipe.known.get(self.registers[name]) == 0
+
+    def buffer(self, dtype, expression):
+        """Memory for as many elements as an index expression over the sizes says."""
+        return self.recipe.buffer_of(dtype, self.recipe.expression(expression, self.registers))
+
+    def scratch(self, dtype):
+        """Room for two numbers for each element of the lines that are taken at the same time."""
+        room = I.mul(2, I.index("shares"), I.index("size"))
+        return [self.buffer(b.dtype, room) for b in scratch_buffers(dtype)]
+
+    def launch(self, kernel, operands, work=None, **sizes):
+        """Launch a template; `work`: scalar operations for each element (None: each step is worth a thread)."""
+        recipe = self.recipe
+        registers = self.registers | {name: recipe.register(size) for name, size in sizes.items()}
+        grain = recipe.register(1)
+        if work is not None:
+            all_work = I.mul(work, I.index("lines"), I.index("size"))
+            step = I.maximum(I.div(all_work, I.maximum(kernel.extent, 1)), 1)
+            grain = recipe.expression(I.maximum(I.div(4 * WORK, step), 1), registers)
+        recipe.launch(pipeline.build_kernel(kernel), operands, [registers[p] for p in kernel.params],
+                      recipe.expression(kernel.extent, registers), grain)
 
 
 def moved(located, dim):
@@ -272,16 +347,14 @@ def moved(located, dim):
 
 
 def by_lines(planner, operand, outputs, dim, launch):
-    """`launch(operand, outputs, lines, size, kept)` on row-major tensors whose lines lie along the last axis;
-    elsewhere they are copied there and back."""
+    """`launch(operand, outputs, sizes)` on row-major tensors whose lines lie along the last axis; elsewhere
+    they are copied there and back."""
     last = dim >= len(operand.shape) - 1
     shape = (*operand.shape[:dim], *operand.shape[dim + 1:])
-    lines = 1
-    for s in shape:
-        lines = lines * s
     size, kept = ((t.shape[dim] if t.shape else 1) for t in (operand, outputs[0]))
     results = outputs if last else [planner.recipe.buffer(o.dtype, (*shape, kept)) for o in outputs]
-    launch(lines_of(planner, operand, dim), results, lines, size, kept)
+    sizes = LineSizes(planner.recipe, numel(shape), size, kept)
+    launch(planner.dense(moved(operand, dim)), results, sizes)
     for result, output in zip(results, outputs):
         if not last:
             planner.copy(result, moved(output, dim))
@@ -289,44 +362,29 @@ def by_lines(planner, operand, outputs, dim, launch):
 
 def launch_sort(planner, operand, outputs, dim, descending):
     """Add the sorting of a located tensor along `dim` to a plan; values and indices may be shorter."""
-    def launch(operand, results, lines, size, kept):
-        _launch_lines(planner, operand, results, (lines, size, kept), descending)
+    dtype = operand.dtype
+
+    def launch(operand, results, sizes):
+        scratch = sizes.scratch(dtype)
+        whole = [operand, *results, *scratch]
+        sizes.launch(sort_kernel(dtype, descending), whole, 8 * passes(dtype))
+        if not sizes.is_never("steps"):
+            _launch_long(sizes, dtype, descending, whole, scratch)
 
     by_lines(planner, operand, outputs, dim, launch)
 
 
-def _launch_lines(planner, operand, results, sizes, descending):
-    (lines, size, kept), dtype, recipe = sizes, operand.dtype, planner.recipe
-    is_long = minimum(1, size // LONG) * minimum(1, MOST_LONG // maximum(lines, 1))
-    shares = minimum(lines, SHARES)
-    share = (lines + SHARES - 1) // SHARES
-    scratch = [recipe.buffer(b.dtype, (2 * shares * size,)) for b in scratch_buffers(dtype)]
-    work = 8 * passes(dtype) * lines * size
-    params = {"lines": lines, "size": size, "kept": kept, "share": maximum(share, 1), "short": 1 - is_long}
-    planner.launch_template(sort_kernel(dtype, descending), [operand, *results, *scratch], params, work)
-    if isinstance(is_long, int) and not is_long:
-        return
-    blocks = minimum(MOST_BLOCKS, size // BLOCK) * is_long
-    tables = [recipe.buffer(int64, (lines * DIGITS * blocks,)), recipe.buffer(int64, (2 * lines * is_long,)),
-              recipe.buffer(uint64, (lines * blocks,))]
-    first = lowest_bit(dtype)
-
-    registers = {"lines": lines, "size": size, "kept": kept, "blocks": blocks, "shift": first}
-    registers = {name: recipe.register(size) for name, size in registers.items()}
-    inner = [*scratch, *tables]
-
-    def launch(kernel, operands, extent, shift=first):
-        params = [recipe.register(shift) if p == "shift" else registers[p] for p in kernel.params]
-        recipe.launch(pipeline.build_kernel(kernel), operands, params, extent, one)
-
-    one, steps = recipe.register(1), recipe.register(lines * blocks)
-    few = recipe.register(lines * is_long)
-    launch(long_look(dtype, descending), [operand, *results, *inner], steps)
+def _launch_long(sizes, dtype, descending, whole, scratch):
+    """The passes over few long lines; where there are none each launch has an extent of 0."""
+    lines, steps = I.index("lines"), I.index("steps")
+    tables = [sizes.buffer(int64, I.mul(lines, DIGITS * chains_of(dtype), steps)),
+              sizes.buffer(int64, I.mul(2, lines)), sizes.buffer(uint64, I.mul(lines, steps))]
+    first, inner = lowest_bit(dtype), [*scratch, *tables]
     count, starts, move = long_count(dtype), long_starts(dtype), long_move(dtype)
-    launch(starts, inner, few)
-    launch(long_take(dtype, descending), [operand, *results, *inner], steps)
+    sizes.launch(long_look(dtype, descending), [*whole, *tables], shift=first)
+    sizes.launch(starts, inner, shift=first)
+    sizes.launch(long_take(dtype, descending), [*whole, *tables], shift=first)
     for shift in range(first + DIGIT, first + DIGIT * passes(dtype), DIGIT):
-        launch(count, inner, steps, shift)
-        launch(starts, inner, few, shift)
-        launch(move, inner, steps, shift)
-    launch(long_finish(dtype), [operand, *results, *inner], steps)
+        for kernel in (count, starts, move):
+            sizes.launch(kernel, inner, shift=shift)
+    sizes.launch(long_finish(dtype), [*whole, *tables], shift=first)

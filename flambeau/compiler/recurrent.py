@@ -1,18 +1,20 @@
 """A recurrent layer over a whole sequence as Loops templates, forward and backward.
 
-What does not depend on the state, the product of all inputs with their weights, is done before; here every
-thread takes some rows of the batch through all steps, so that nobody waits for anybody:
+Every thread takes some rows of the batch through all steps, so that nobody waits for anybody:
 
-    for each step:
-        for each panel of hidden units:                       the gates of one unit stand side by side
-            for some rows: a block of sums in registers (state @ weight), then the cell
+    for SPAN steps at a time:
+        for each panel of hidden units: the products of the inputs of these steps with their weights
+        for each of these steps:
+            for each panel of hidden units:                   the gates of one unit stand side by side
+                for some rows: a block of sums in registers (state @ weight), then the cell
 
-The weights of the state are packed once a call into panels [panel][k][unit vector][gate][lane] and stay in
-the cache. Rows lie one step after the other: those of step t are starts[t] .. starts[t + 1], and a step may
-have fewer rows than the one before it (packed sequences). Backward visits the steps the other way round:
-the cell's derivative first, then the product of the gates' gradients with the weights.
+The weights are packed once a call into panels [panel][k][unit vector][gate][lane] and stay in the cache, as do
+the products of SPAN steps. Rows lie one step after the other: those of step t are starts[t] .. starts[t + 1],
+and a step may have fewer rows than the one before it (packed sequences). Backward visits the steps the other
+way round: the cell's derivative first, then the product of the gates' gradients with the weights.
 
-Order of additions: along k one fma after another, from the bias or zero; it depends on nothing else.
+Order of additions: from the biases (or zero) along the inputs, then along the state, one fma after another; it
+depends on nothing else. (The state's product of a GRU's new value is a sum of its own.)
 """
 
 from dataclasses import dataclass
@@ -26,7 +28,7 @@ from flambeau.ir import loops as L
 from flambeau.ops.recurrent import GATES, KEPT
 from flambeau.types.dtype import int64
 
-PARAMS = ("batch", "steps", "hidden")
+SPAN = 8                    # steps whose inputs are multiplied together
 _PACK_WORK = 4              # scalar operations that packing an element is worth
 _MOST_ROWS = 8              # of a register block
 _THREAD_ROWS = 12           # the rows that one thread should take, about
@@ -58,11 +60,10 @@ def blocking(dtype, gates, target=None):
 
 
 def launch_layer(planner, mode, inputs, outputs, reverse, keep):
-    """inputs: projected, weight, starts, hidden, cell, bias (None where there is none); outputs: output,
-    last hidden, last cell, gates, before, cells."""
-    projected, weight, starts, hidden, cell, bias = (planner.dense(x) if x is not None else None
-                                                     for x in inputs)
-    operands = {"projected": projected, "starts": starts, "hidden": hidden, "bias": bias, "cell": cell}
+    """inputs: name -> operand (None where there is none); outputs: output, last hidden, last cell, gates,
+    before, cells."""
+    inputs = {name: None if x is None else planner.dense(x) for name, x in inputs.items()}
+    weight_ih, weight_hh, hidden = inputs.pop("weight_ih"), inputs.pop("weight_hh"), inputs["hidden"]
     results = dict(zip(("output", "last", "last_cell", "gates", "before", "cells"), outputs))
     if mode != "lstm":
         del results["last_cell"], results["cells"]
@@ -71,11 +72,15 @@ def launch_layer(planner, mode, inputs, outputs, reverse, keep):
             results.pop(name, None)
     elif not KEPT[mode]:
         del results["gates"]
-    gates = GATES[mode]
-    plan = blocking(projected.dtype, gates)
-    sizes = dict(zip(PARAMS, (hidden.shape[0], starts.shape[0] - 1, hidden.shape[1])))
-    packed = _pack(planner, weight, plan, gates, sizes["hidden"])
-    writer = _Forward(mode, plan, {"packed": packed, **operands}, results, reverse)
+    gates, width = GATES[mode], hidden.shape[1]
+    plan = blocking(hidden.dtype, gates)
+    sizes = {"batch": hidden.shape[0], "steps": inputs["starts"].shape[0] - 1, "hidden": width,
+             "width": weight_ih.shape[1]}
+    packed = {"packed_input": _pack(planner, weight_ih, plan, gates, width),
+              "packed": _pack(planner, weight_hh, plan, gates, width)}
+    count = _panels(width, plan) * SPAN * sizes["batch"] * plan.width
+    results["projected"] = planner.recipe.buffer(hidden.dtype, (count,))
+    writer = _Forward(mode, plan, packed | inputs, results, reverse)
     _launch(planner, writer.kernel(), writer.operands, sizes)
 
 
@@ -91,8 +96,8 @@ def launch_gradient(planner, mode, inputs, outputs, reverse):
         del results["of_cell"]
     state = operands["of_last"]
     plan = blocking(state.dtype, 1)
-    sizes = dict(zip(PARAMS, (state.shape[0], operands["starts"].shape[0] - 1, state.shape[1])))
-    packed = _pack(planner, planner.dense(inputs["weight"]), plan, 0, sizes["hidden"])
+    sizes = {"batch": state.shape[0], "steps": operands["starts"].shape[0] - 1, "hidden": state.shape[1]}
+    packed = _pack(planner, planner.dense(inputs["weight_hh"]), plan, 0, sizes["hidden"])
     writer = _Backward(mode, plan, {"packed": packed, **operands}, results, reverse)
     _launch(planner, writer.kernel(), writer.operands, sizes)
 
@@ -115,10 +120,16 @@ def _launch(planner, kernel, operands, sizes):
 
 
 # ---------------------------------------------------------------------------------------------- packing
+def _panels(hidden, plan):
+    """How many panels there are, of ints or sizes of a graph."""
+    span = plan.units * plan.lanes
+    return (hidden + span - 1) // span
+
+
 def _pack(planner, weight, plan, gates, hidden):
     """The weight in panels; gates 0: (K, hidden) as it is, else (gates * hidden, K) transposed."""
     depth = weight.shape[1] if gates else weight.shape[0]
-    panels = (hidden + plan.units * plan.lanes - 1) // (plan.units * plan.lanes)
+    panels = _panels(hidden, plan)
     packed = planner.recipe.buffer(weight.dtype, (panels * depth * plan.width,))
     kernel = pack_kernel(weight.dtype, plan, gates)
     planner.launch_template(kernel, [weight, packed], {"hidden": hidden, "K": depth},
@@ -169,10 +180,10 @@ def _pack_columns(b, dtype, plan, base, unit, gate):
 
 # ---------------------------------------------------------------------------------------------- both ways
 class _Writer:
-    """What forward and backward share: the loops over steps, panels and rows, and the product."""
+    """What forward and backward share: steps, panels, blocks of rows, and the product."""
 
     name = None
-    depth = None            # an index: how many k's the product sums over
+    params = ("batch", "steps", "hidden")
 
     def __init__(self, mode, plan, operands, results, reverse):
         self.mode, self.plan, self.reverse = mode, plan, reverse
@@ -182,21 +193,28 @@ class _Writer:
         self.buffers = tuple(L.Buffer(n, x.dtype, "r") for n, x in named.items())
         self.buffers += tuple(L.Buffer(n, x.dtype, "rw") for n, x in results.items())
         self.has = frozenset((*named, *results))
-        self.hidden, self.gates = I.index("hidden"), GATES[mode]
+        self.steps, self.batch, self.hidden = I.index("steps"), I.index("batch"), I.index("hidden")
+        self.gates = GATES[mode]
 
     def kernel(self):
-        self.b = b = L.Builder()
-        self.begin()
-        with b.loop("t", 0, I.index("steps")) as t:
-            step = b.let(I.sub(I.sub(I.index("steps"), 1), t)) if self.reverse else t
-            self.first = b.load("starts", step, int64)
-            count = b.let(I.sub(b.load("starts", I.add(step, 1), int64), self.first))
-            self.ahead = b.let(I.mul(count, -1)) if self.reverse else count    # rows to the next step, about
-            self.stop = b.let(I.minimum(L.END, count))
-            self.step()
-        b.local("sums", self.dtype, self.plan.rows * self.plan.width)
+        self.b = L.Builder()
+        self.body()
+        self.b.local("sums", self.dtype, self.plan.rows * self.plan.width)
         way = "backwards" if self.reverse else "forwards"
-        return L.Kernel(f"{self.name}_{self.mode}_{way}", self.buffers, PARAMS, I.index("batch"), b.body())
+        return L.Kernel(f"{self.name}_{self.mode}_{way}", self.buffers, self.params, self.batch, self.b.body())
+
+    def find_step(self, t):
+        """Step number t: its first row, the end of the range's rows, the rows of a block (about equally many,
+        no more than the registers hold) and the rows to the next step, about."""
+        b = self.b
+        step = b.let(I.sub(I.sub(self.steps, 1), t)) if self.reverse else t
+        self.first = b.load("starts", step, int64)
+        count = b.let(I.sub(b.load("starts", I.add(step, 1), int64), self.first))
+        self.ahead = b.let(I.mul(count, -1)) if self.reverse else count
+        self.stop = b.let(I.minimum(L.END, count))
+        active = b.let(I.maximum(I.sub(self.stop, L.BEGIN), 0))
+        self.blocks = b.let(I.ceil_div(active, self.plan.rows))
+        self.block_rows = b.let(I.ceil_div(active, self.blocks))
 
     def copy_rows(self, target, target_row, source, source_row, stop):
         """Copy rows of the hidden size, from those of the range up to `stop`."""
@@ -207,112 +225,206 @@ class _Writer:
         with b.loop(b.fresh("i"), 0, count, kind="vector") as i:
             b.store(target, I.add(to, i), b.load(source, I.add(from_, i), self.dtype))
 
-    def panels(self, source, address, finish):
-        """sums = source @ packed for every panel and some rows at a time; source[address(row) + k]."""
-        b, plan = self.b, self.plan
-        active = b.let(I.maximum(I.sub(self.stop, L.BEGIN), 0))
-        blocks = b.let(I.ceil_div(active, plan.rows))
-        span = plan.units * plan.lanes
-        with b.loop("panel", 0, I.ceil_div(self.hidden, span)) as panel:
-            unit = b.let(I.mul(panel, span))
-            base = b.let(I.mul(panel, self.depth, plan.width))
-            with b.loop("block", 0, blocks) as block:
-                row = b.let(I.add(L.BEGIN, I.div(I.mul(block, active), blocks)))
-                after = b.let(I.add(L.BEGIN, I.div(I.mul(I.add(block, 1), active), blocks)))
-                rows = b.let(I.sub(after, row))
-                for count in range(1, plan.rows + 1):
-                    with b.branch(L.apply("eq", rows, L.as_index(count))):
-                        self.sums(count, row, base, unit, source, address)
-                whole = b.let(L.apply("le", I.add(unit, span), self.hidden))
-                for condition, masked in ((whole, False), (L.apply("not", whole), True)):
-                    with b.branch(condition), b.loop(b.fresh("r"), 0, rows) as r:
-                        finish(b.let(I.add(row, r)), unit, I.mul(r, plan.width), masked)
+    def each_panel(self):
+        """A loop over panels; its value is the panel's number."""
+        return self.b.loop(self.b.fresh("panel"), 0, I.ceil_div(self.hidden, self.plan.units * self.plan.lanes))
 
-    def sums(self, rows, row, base, unit, source, address):
-        """A block of sums, left in the Local `sums`."""
+    def each_block(self, write):
+        """`write(row, rows)` for each block of the step's rows."""
+        b = self.b
+        with b.loop(b.fresh("block"), 0, self.blocks) as block:
+            row = b.let(I.add(L.BEGIN, I.mul(block, self.block_rows)))
+            write(row, b.let(I.minimum(self.block_rows, I.sub(self.stop, row))))
+
+    def product(self, rows, packed, panel, depth, source, address, start, store):
+        """Sums over k < depth of source[address(i) + k] * packed, for the rows 0 .. rows of a block: from
+        start(i, vector), handed to store(i, vector, sum)."""
         b, plan, dtype = self.b, self.plan, self.dtype
-        starts = [self.start_of(unit, v) for v in range(plan.vectors)]
-        sums = [[b.declare(start) for start in starts] for _ in range(rows)]
-        places = [b.let(address(I.add(row, i))) for i in range(rows)]
-        with b.loop(b.fresh("k"), 0, self.depth) as k:
-            panel = b.let(I.add(base, I.mul(k, plan.width)))
-            right = [b.load("packed", I.add(panel, v * plan.lanes), dtype, plan.lanes)
-                     for v in range(plan.vectors)]
-            for i in range(rows):
-                left = b.let(L.splat(b.load(source, I.add(places[i], k), dtype), plan.lanes))
-                for v in range(plan.vectors):
-                    b.assign(sums[i][v], L.apply("fma", left, right[v], sums[i][v]))
-        for i in range(rows):
-            for v in range(plan.vectors):
-                b.store("sums", L.as_index(i * plan.width + v * plan.lanes), sums[i][v])
+        base = b.let(I.mul(panel, depth, plan.width))
+        for count in range(1, plan.rows + 1):
+            with b.branch(L.apply("eq", rows, L.as_index(count))):
+                sums = [[b.declare(start(i, v)) for v in range(plan.vectors)] for i in range(count)]
+                places = [b.let(address(i)) for i in range(count)]
+                with b.loop(b.fresh("k"), 0, depth) as k:
+                    here = b.let(I.add(base, I.mul(k, plan.width)))
+                    right = [b.load(packed, I.add(here, v * plan.lanes), dtype, plan.lanes)
+                             for v in range(plan.vectors)]
+                    for i in range(count):
+                        left = b.let(L.splat(b.load(source, I.add(places[i], k), dtype), plan.lanes))
+                        for v in range(plan.vectors):
+                            b.assign(sums[i][v], L.apply("fma", left, right[v], sums[i][v]))
+                for i in range(count):
+                    for v in range(plan.vectors):
+                        store(i, v, sums[i][v])
 
-    def start_of(self, unit, vector):
+    def store_sum(self, i, vector, value):
+        """Leave a sum in the Local `sums`, row by row."""
+        self.b.store("sums", L.as_index(i * self.plan.width + vector * self.plan.lanes), value)
+
+    def each_row(self, rows, unit, write):
+        """`write(r, first, mask)` for the rows of a block and the unit vectors of a panel: mask is None where
+        all units are there."""
+        b, plan = self.b, self.plan
+        whole = b.let(L.apply("le", I.add(unit, plan.units * plan.lanes), self.hidden))
+        for condition, masked in ((whole, False), (L.apply("not", whole), True)):
+            with b.branch(condition):
+                firsts = [b.let(I.add(unit, number * plan.lanes)) for number in range(plan.units)]
+                masks = [b.let(I.lanes_below(I.sub(self.hidden, first), plan.lanes)) if masked else None
+                         for first in firsts]
+                with b.loop(b.fresh("r"), 0, rows) as r:
+                    for number, (first, mask) in enumerate(zip(firsts, masks)):
+                        write(r, number, first, mask)
+
+    def zeros(self):
         return self.b.const(0.0, self.dtype, self.plan.lanes)
+
+    def vector(self, buffer, address, mask):
+        """Consecutive elements, zero where the mask is off."""
+        return self.b.load(buffer, address, self.dtype, self.plan.lanes, mask, None if mask is None else self.zeros())
+
+    def sums_at(self, r, vector):
+        """Where the sum of row r of a block stands in the Local."""
+        return I.add(I.mul(r, self.plan.width), vector * self.plan.lanes)
 
 
 # ---------------------------------------------------------------------------------------------- forward
 class _Forward(_Writer):
     name = "recurrent"
+    params = (*_Writer.params, "width")
 
-    def begin(self):
-        self.depth = self.hidden
+    def body(self):
+        b = self.b
         self.copy_rows("last", 0, "hidden", 0, L.END)
         if self.mode == "lstm":
             self.copy_rows("last_cell", 0, "cell", 0, L.END)
+        with b.loop("begin_span", 0, self.steps, SPAN) as start:
+            count = b.let(I.minimum(SPAN, I.sub(self.steps, start)))
+            with self.each_panel() as panel:
+                starts = [b.let(self.bias(panel, v)) for v in range(self.plan.vectors)]
+                with b.loop("projected_step", 0, count) as number:
+                    self.find_step(b.let(I.add(start, number)))
+                    self.each_block(lambda row, rows: self.project(panel, number, row, rows, starts))
+            with b.loop("step", 0, count) as number:
+                self.find_step(b.let(I.add(start, number)))
+                self.step(number)
 
-    def step(self):
+    def bias(self, panel, vector):
+        """What the sums of a gate start from: the biases; for a GRU's new value only that of the input."""
+        if "bias_ih" not in self.has:
+            return self.zeros()
+        apart = self.mode == "gru" and vector == 2
+        value = self.one_bias("bias_ih", panel, vector)
+        return value if apart else self.b.add(value, self.one_bias("bias_hh", panel, vector))
+
+    def one_bias(self, buffer, panel, vector):
+        lanes, gate = self.plan.lanes, vector % self.gates
+        unit = self.b.let(I.mul(I.add(I.mul(panel, self.plan.units), vector // self.gates), lanes))
+        mask = I.lanes_below(I.sub(self.hidden, unit), lanes)
+        return self.vector(buffer, I.add(I.mul(self.hidden, gate), unit), mask)
+
+    def place(self, panel, number, row):
+        """Where the projected inputs of a row stand."""
+        at = I.add(I.mul(I.add(I.mul(panel, SPAN), number), self.batch), row)
+        return I.mul(at, self.plan.width)
+
+    def project(self, panel, number, row, rows, starts):
+        b, width = self.b, I.index("width")
+        base = b.let(self.place(panel, number, row))
+        source = b.let(I.mul(I.add(self.first, row), width))
+
+        def store(i, vector, value):
+            b.store("projected", I.add(base, i * self.plan.width + vector * self.plan.lanes), value)
+
+        self.product(rows, "packed_input", panel, width, "input", lambda i: I.add(source, I.mul(width, i)),
+                     lambda i, vector: starts[vector], store)
+
+    def step(self, number):
         if "before" in self.has:
             self.copy_rows("before", self.first, "last", 0, self.stop)
-        self.panels("last", lambda row: I.mul(row, self.hidden), self.cell)
+        with self.each_panel() as panel:
+            self.each_block(lambda row, rows: self.block(panel, number, row, rows))
         self.copy_rows("last", 0, "output", self.first, self.stop)
 
-    def start_of(self, unit, vector):
-        """The bias, if there is one."""
-        if "bias" not in self.has:
-            return super().start_of(unit, vector)
-        lanes, gate = self.plan.lanes, vector % self.gates
-        unit = I.add(unit, vector // self.gates * lanes)
-        mask = I.lanes_below(I.sub(self.hidden, unit), lanes)
-        address = I.add(I.mul(self.hidden, gate), unit)
-        return self.b.load("bias", address, self.dtype, lanes, mask, super().start_of(unit, vector))
+    def block(self, panel, number, row, rows):
+        """The sums of some rows for a panel, then their cells: in two passes, so that the processor has the
+        first part of the next row to do while it waits for one."""
+        b, plan = self.b, self.plan
+        given = b.let(self.place(panel, number, row))
+        apart = self.one_bias("bias_hh", panel, 2) if self.mode == "gru" and "bias_hh" in self.has else self.zeros()
 
-    def cell(self, row, unit, sums, masked):
-        """The cell of the units of a panel in one row."""
-        b, lanes = self.b, self.plan.lanes
-        here = b.let(I.add(self.first, row))
-        for number in range(self.plan.units):
-            first = b.let(I.add(unit, number * lanes))
-            mask = b.let(I.lanes_below(I.sub(self.hidden, first), lanes)) if masked else None
-            zero = b.const(0.0, self.dtype, lanes) if masked else None
-            place = b.let(I.add(I.mul(here, self.hidden), first))       # in tensors of a row a step
-            state = b.let(I.add(I.mul(row, self.hidden), first))        # in those of the states
+        def start(i, vector):
+            if self.mode == "gru" and vector == 2:
+                return apart
+            return self.vector("projected", I.add(given, i * plan.width + vector * plan.lanes), None)
 
-            def load(buffer, address):
-                return b.load(buffer, address, self.dtype, lanes, mask, zero)
+        self.product(rows, "packed", panel, self.hidden, "last",
+                     lambda i: I.mul(I.add(row, i), self.hidden), start, self.store_sum)
+        unit = b.let(I.mul(panel, plan.units * plan.lanes))
+        if self.mode == "lstm":
+            self.each_row(rows, unit, lambda r, n, first, mask: self.lstm_gates(row, r, first, mask))
+            self.each_row(rows, unit, lambda r, n, first, mask: self.lstm_output(row, r, first, mask))
+        elif self.mode == "gru":
+            self.each_row(rows, unit, lambda r, n, first, mask: self.gru_gates(row, r, first, mask))
+            self.each_row(rows, unit, lambda r, n, first, mask: self.gru_output(row, r, first, mask, given))
+        else:
+            self.each_row(rows, unit, lambda r, n, first, mask: self.plain(row, r, n, first, mask))
 
-            def gate_place(gate, count, row=here):
+    def here(self, row, r, first):
+        """(a unit's place in what has a row a step, in the states)."""
+        at = self.b.let(I.add(row, r))
+        self.at = self.b.let(I.add(self.first, at))
+        return (self.b.let(I.add(I.mul(self.at, self.hidden), first)),
+                self.b.let(I.add(I.mul(at, self.hidden), first)))
+
+    def own(self, r, count):
+        return [self.vector("sums", self.sums_at(r, v), None) for v in range(count)]
+
+    def keep(self, first, mask, values):
+        """Store values of gates (number -> value) for backward."""
+        if "gates" not in self.has:
+            return
+        count, b = KEPT[self.mode], self.b
+        for gate, value in values.items():
+            def place(row):
                 return I.add(I.mul(I.add(I.mul(row, count), gate), self.hidden), first)
+            b.prefetch("gates", place(I.add(self.at, self.ahead)), write=True)
+            b.store("gates", place(self.at), value, mask)
 
-            later = b.let(I.add(here, self.ahead))
-            for gate in range(self.gates):
-                b.prefetch("projected", gate_place(gate, self.gates, later))
-            if "gates" in self.has:
-                for gate in range(KEPT[self.mode]):
-                    b.prefetch("gates", gate_place(gate, KEPT[self.mode], later), write=True)
+    def lstm_gates(self, row, r, first, mask):
+        b = self.b
+        place, state = self.here(row, r, first)
+        before = self.vector("last_cell", state, mask)
+        take, keep, new, give, cell = cells.lstm_gates(b, self.own(r, 4), before)
+        b.store("last_cell", state, cell, mask)
+        b.store("sums", self.sums_at(r, 0), give)
+        if "cells" in self.has:
+            b.store("cells", place, before, mask)
+        self.keep(first, mask, dict(enumerate((take, keep, new, give))))
 
-            own = [b.load("sums", I.add(sums, (number * self.gates + g) * lanes), self.dtype, lanes)
-                   for g in range(self.gates)]
-            given = [load("projected", gate_place(g, self.gates)) for g in range(self.gates)]
-            before = load("last_cell" if self.mode == "lstm" else "last", state)
-            value, cell, kept = cells.forward(b, self.mode, given, own, before)
-            b.store("output", place, value, mask)
-            if cell is not None:
-                b.store("last_cell", state, cell, mask)
-                if "cells" in self.has:
-                    b.store("cells", place, before, mask)
-            if "gates" in self.has:
-                for number_kept, x in enumerate(kept):
-                    b.store("gates", gate_place(number_kept, len(kept)), x, mask)
+    def lstm_output(self, row, r, first, mask):
+        place, state = self.here(row, r, first)
+        give, = self.own(r, 1)
+        self.b.store("output", place, cells.lstm_output(self.b, give, self.vector("last_cell", state, mask)), mask)
+
+    def gru_gates(self, row, r, first, mask):
+        self.here(row, r, first)
+        both = cells.gru_gates(self.b, self.own(r, 2))
+        for vector, value in enumerate(both):
+            self.b.store("sums", self.sums_at(r, vector), value)
+        self.keep(first, mask, dict(enumerate(both)))
+
+    def gru_output(self, row, r, first, mask, given):
+        place, state = self.here(row, r, first)
+        reset, update, own = self.own(r, 3)
+        new = self.vector("projected", I.add(given, self.sums_at(r, 2)), None)
+        new, out = cells.gru_output(self.b, reset, update, new, own, self.vector("last", state, mask))
+        self.b.store("output", place, out, mask)
+        self.keep(first, mask, {2: new, 3: own})
+
+    def plain(self, row, r, number, first, mask):
+        place, _ = self.here(row, r, first)
+        own = self.vector("sums", self.sums_at(r, number), None)
+        self.b.store("output", place, cells.plain(self.b, self.mode, own), mask)
 
 
 # ---------------------------------------------------------------------------------------------- backward
@@ -324,37 +436,57 @@ class _Backward(_Writer):
     def __init__(self, mode, plan, operands, results, reverse):
         super().__init__(mode, plan, operands, results, not reverse)
 
-    def begin(self):
-        self.depth = self.b.let(I.mul(self.hidden, self.gates))
+    def body(self):
+        b = self.b
+        self.depth = b.let(I.mul(self.hidden, self.gates))
         self.copy_rows("of_hidden", 0, "of_last", 0, L.END)
         if self.mode == "lstm":
             self.copy_rows("of_cell", 0, "of_last_cell", 0, L.END)
+        with b.loop("t", 0, self.steps) as t:
+            self.find_step(t)
+            self.step()
 
     def step(self):
         b = self.b
         with b.loop("row", L.BEGIN, self.stop) as row:
             here = b.let(I.add(self.first, row))
-            wide = b.let(I.mul(here, self.hidden, self.gates))
+            wide = b.let(I.mul(here, self.depth))
             self.place = b.let(I.mul(here, self.hidden))
             self.state = b.let(I.mul(row, self.hidden))
             self.kept = b.let(I.mul(self.place, KEPT[self.mode])) if KEPT[self.mode] else None
+            self.fetch(b.let(I.mul(I.add(here, self.ahead), self.hidden)))
             with b.loop("unit", 0, self.hidden, kind="vector") as unit:
                 self.cell(unit, wide)
         source = "of_own" if self.mode == "gru" else "of_projected"
-        self.panels(source, lambda row: I.mul(I.add(self.first, row), self.depth), self.finish)
+        with self.each_panel() as panel:
+            self.each_block(lambda row, rows: self.block(panel, row, rows, source))
 
-    def finish(self, row, unit, sums, masked):
-        """Store the gradient of the state; of a GRU it has a part already."""
-        b, lanes = self.b, self.plan.lanes
-        for number in range(self.plan.units):
-            first = b.let(I.add(unit, number * lanes))
-            mask = b.let(I.lanes_below(I.sub(self.hidden, first), lanes)) if masked else None
-            zero = b.const(0.0, self.dtype, lanes) if masked else None
-            place = b.let(I.add(I.mul(row, self.hidden), first))
-            value = b.load("sums", I.add(sums, number * lanes), self.dtype, lanes)
+    def fetch(self, place):
+        """Bring near what the next step reads."""
+        b, line = self.b, 64 // self.dtype.itemsize
+        with b.loop(b.fresh("line"), 0, self.hidden, line) as i:
+            for buffer in ("of_output", "cells", "before", "output"):
+                if buffer in self.has:
+                    b.prefetch(buffer, I.add(place, i))
+        if KEPT[self.mode]:
+            with b.loop(b.fresh("line"), 0, b.let(I.mul(self.hidden, KEPT[self.mode])), line) as i:
+                b.prefetch("gates", I.add(I.mul(place, KEPT[self.mode]), i))
+
+    def block(self, panel, row, rows, source):
+        """The gradient of the state before; of a GRU it has a part already."""
+        b, plan = self.b, self.plan
+        self.product(rows, "packed", panel, self.depth, source,
+                     lambda i: I.mul(I.add(self.first, row, i), self.depth), lambda i, v: self.zeros(),
+                     self.store_sum)
+
+        def finish(r, number, first, mask):
+            place = b.let(I.add(I.mul(I.add(row, r), self.hidden), first))
+            value = self.vector("sums", self.sums_at(r, number), None)
             if self.mode == "gru":
-                value = b.add(value, b.load("of_hidden", place, self.dtype, lanes, mask, zero))
+                value = b.add(value, self.vector("of_hidden", place, mask))
             b.store("of_hidden", place, value, mask)
+
+        self.each_row(rows, b.let(I.mul(panel, plan.units * plan.lanes)), finish)
 
     def load(self, buffer, base, unit):
         return self.b.load(buffer, I.add(base, unit), self.dtype)

@@ -5,6 +5,8 @@ A gate is a quotient of an exponential, and divisions are what a processor is sl
 (float32; 1e-147 in float64). NaN passes through.
 """
 
+import functools
+
 from flambeau.compiler.math_exponential import expm1_parts
 from flambeau.compiler.math_values import Value, at_least, at_most, fma, select
 from flambeau.types.dtype import float32
@@ -39,45 +41,51 @@ def _level(x):
 
 
 # ---------------------------------------------------------------------------------------------- forward
-def forward(b, mode, given, own, before):
-    """(output, cell or None, what backward needs) from the two halves of the gates and the state before: the
-    cell of an LSTM, else the hidden state."""
-    given, own = ([Value(b, x) for x in half] for half in (given, own))
-    output, cell, kept = _FORWARD[mode](given, own, Value(b, before))
-    return output.e, None if cell is None else cell.e, [x.e for x in kept]
+def on_values(function):
+    """`function` on Values as a function of a Builder, expressions and sequences of them."""
+    def wrapped(b, *args):
+        given = [[Value(b, x) for x in a] if isinstance(a, (list, tuple)) else Value(b, a) for a in args]
+        return [x.e for x in function(*given)]
+    return functools.wraps(function)(wrapped)
 
 
-def _lstm(given, own, before):
-    take, keep, new, give = (x + y for x, y in zip(given, own))
-    take, new = _gate_and_level(take, new)
-    keep, give = _two_gates(keep, give)
-    cell = fma(keep, before, take * new)
-    return give * _level(cell), cell, (take, keep, new, give)
+@on_values
+def lstm_gates(sums, before):
+    """(in, forget, new, out, next cell) from the four sums and the cell before."""
+    take, new = _gate_and_level(sums[0], sums[2])
+    keep, give = _two_gates(sums[1], sums[3])
+    return take, keep, new, give, fma(keep, before, take * new)
 
 
-def _gru(given, own, before):
-    reset, update = _two_gates(given[0] + own[0], given[1] + own[1])
-    new = _level(fma(reset, own[2], given[2]))
-    return fma(update, before - new, new), None, (reset, update, new, own[2])
+def lstm_output(b, give, cell):
+    """The output from its gate and the cell."""
+    return (Value(b, give) * _level(Value(b, cell))).e
 
 
-def _tanh(given, own, before):
-    return _level(given[0] + own[0]), None, ()
+@on_values
+def gru_gates(sums):
+    """(reset, update)."""
+    return _two_gates(sums[0], sums[1])
 
 
-def _relu(given, own, before):
-    x = given[0] + own[0]
-    return select(x < 0.0, 0.0, x), None, ()
+@on_values
+def gru_output(reset, update, given, own, before):
+    """(new value, output) from the gates, the two halves of the new value and the state before."""
+    new = _level(fma(reset, own, given))
+    return new, fma(update, before - new, new)
 
 
-_FORWARD = {"lstm": _lstm, "gru": _gru, "tanh": _tanh, "relu": _relu}
+def plain(b, mode, total):
+    """The output of a plain cell, 'tanh' or 'relu'."""
+    x = Value(b, total)
+    return (_level(x) if mode == "tanh" else select(x < 0.0, 0.0, x)).e
 
 
 # ---------------------------------------------------------------------------------------------- backward
 def backward(b, mode, grad, kept, before, of_cell=None):
     """The gradients (of the projected gates, of the state's product, of the state before as far as it does
-    not come through the product) from that of the output. `kept` and `before` are what `forward` gave and
-    took, the output itself in place of both for the plain cells; of_cell is the gradient of an LSTM's cell."""
+    not come through the product) from that of the output. `kept` are the gates as `RecurrentLayer` keeps them,
+    or a plain cell's output; `before` is the state before, of_cell the gradient of an LSTM's cell."""
     grad, kept = Value(b, grad), [Value(b, x) for x in kept]
     before, of_cell = (None if x is None else Value(b, x) for x in (before, of_cell))
     of_given, of_own, of_before = _BACKWARD[mode](grad, kept, before, of_cell)

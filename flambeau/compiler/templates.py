@@ -1,6 +1,8 @@
 """The templates that ops ask a planner for: products, convolutions, pooling, reads and adds by index."""
 
-from flambeau.compiler import attention, attention_backward, conv, conv_weight, depthwise, extreme, index_math as I, order, order_best, recurrent, scan
+from flambeau.compiler import attention, attention_backward, compact, conv, conv_weight, depthwise, extreme, index_math as I, order, order_best, order_select, recurrent, scan, search
+from flambeau.compiler.adaptive import adaptive_max_pool2d
+from flambeau.compiler.band import Band, launch as band
 from flambeau.compiler.conv import Convolution
 from flambeau.compiler.gather import gather_elements, gather_rows, scatter_add_elements, scatter_add_rows
 from flambeau.compiler.gemm_product import product
@@ -18,10 +20,9 @@ def convolution(planner, which, inputs, out, spec, image, filtered):
         return depthwise.launch(planner, which, inputs, out, spec, params, work)
     if which == "backward_weight":
         return conv_weight.launch(planner, inputs, out, spec, params, work)
-    kernel = {"forward": conv.conv2d_forward, "backward_data": conv.conv2d_backward_data}[which](spec)
-    planner.launch_template(kernel, inputs + [out], params, work)
+    conv.launch(planner, which, inputs, out, spec, params, work)
 
 
-__all__ = ["Convolution", "Pooling", "attention", "attention_backward", "avg_pool2d", "avg_pool2d_backward", "convolution", "extreme", "gather_elements", "gather_rows",
+__all__ = ["Band", "Convolution", "adaptive_max_pool2d", "band", "Pooling", "attention", "attention_backward", "avg_pool2d", "avg_pool2d_backward", "compact", "convolution", "extreme", "gather_elements", "gather_rows",
            "max_pool2d", "max_pool2d_backward",
-           "order", "order_best", "product", "recurrent", "scan", "scatter_add_elements", "scatter_add_rows"]
+           "order", "order_best", "order_select", "product", "recurrent", "scan", "scatter_add_elements", "scatter_add_rows", "search"]

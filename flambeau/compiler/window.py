@@ -2,17 +2,20 @@
 
 Tensors are contiguous planes: N * C planes of H x W in, OH x OW out. The window's numbers are part of the
 kernel; PARAMS are: planes, H, W, OH, OW. How OH and OW were rounded (ceil_mode) does not matter here, as
-windows may reach beyond the padded input. The lanes of a vector are neighbours in a row of the result.
+windows may reach beyond the padded input. Windows of few elements are written out, tap by tap, over strips of
+rows (compiler.strips); of large ones (`is_large`) the taps are loops, and gradients are added place by place.
 """
 
 from dataclasses import dataclass
 
 from flambeau.compiler import index_math as I
+from flambeau.compiler.strips import Places, Windows
 from flambeau.ir import loops as L
 from flambeau.types.dtype import DType, float32, int32, int64
 
 PARAMS = ("planes", "H", "W", "OH", "OW")
 LANES = 16
+MOST_TAPS = 32              # of a window that is written out
 
 
 @dataclass(frozen=True)
@@ -46,13 +49,224 @@ def _output_size(size, kernel, stride, padding, dilation, ceil_mode):
     return count
 
 
-def max_pool2d(spec, name="max_pool2d"):
+def max_pool2d(spec, name="max_pool2d", target=None):
     """The maximum of each window and its place row * W + column in the plane.
 
     Buffers: input (planes, H, W), output (planes, OH, OW), indices (planes, OH, OW) int64. Params: PARAMS.
     The first of equal maxima is taken; NaN is larger than all (the last NaN's place); padding is never taken.
-    One step of the extent is a row of the output.
+    One step of the extent is a strip, of large windows a row of the output.
     """
+    buffers = (L.Buffer("input", spec.dtype, "r"), L.Buffer("output", spec.dtype, "w"),
+               L.Buffer("indices", int64, "w"))
+    if is_large(spec):
+        return _kernel(name + "_large", buffers, I.mul(I.index("planes"), I.index("OH")), _large_maximum(spec))
+    return _strips(name, buffers, _Maximum(spec, target))
+
+
+def max_pool2d_backward(spec, name="max_pool2d_backward", target=None):
+    """grad_input: each grad_output goes to the place of its maximum; where windows overlap, in the order of
+    the output.
+
+    Buffers: grad_output (planes, OH, OW), indices (planes, OH, OW) int64, grad_input (planes, H, W). Params:
+    PARAMS. One step of the extent is a strip, of large windows and those of no fixed size (kernel None) a plane.
+    """
+    buffers = L.Buffer("grad_output", spec.dtype, "r"), L.Buffer("indices", int64, "r")
+    if is_large(spec):
+        body, result = _scattered_gradient(spec), L.Buffer("grad_input", spec.dtype, "rw")
+        return _kernel(name + "_large", (*buffers, result), I.index("planes"), body)
+    return _strips(name, (*buffers, L.Buffer("grad_input", spec.dtype, "w")), _MaximumGradient(spec, target))
+
+
+def avg_pool2d(spec, name="avg_pool2d", target=None):
+    """The mean of each window: its sum, row after row, divided by how many elements it has.
+
+    Buffers: input (planes, H, W), output (planes, OH, OW). Params: PARAMS. One step of the extent is a strip of
+    the output.
+    """
+    buffers = L.Buffer("input", spec.dtype, "r"), L.Buffer("output", spec.dtype, "w")
+    return _strips(name, buffers, _Average(spec, target))
+
+
+def avg_pool2d_backward(spec, name="avg_pool2d_backward", target=None):
+    """grad_input: the sum of grad_output / divisor over the windows that hold an element, in the order of the
+    output.
+
+    Buffers: grad_output (planes, OH, OW), grad_input (planes, H, W). Params: PARAMS. One step of the extent
+    is a strip of the input.
+    """
+    buffers = L.Buffer("grad_output", spec.dtype, "r"), L.Buffer("grad_input", spec.dtype, "w")
+    return _strips(name, buffers, _AverageGradient(spec, target))
+
+
+def is_large(spec):
+    """True if the taps of the window are not written out, or it is of no fixed size."""
+    return spec.kernel is None or spec.kernel[0] * spec.kernel[1] > MOST_TAPS
+
+
+# ---------------------------------------------------------------------------------------------- strips
+def _strips(name, buffers, strips):
+    b = strips.b
+    strips.start()
+    with b.loop("task", L.BEGIN, L.END) as task:
+        strips.strip(strips.take(task))
+    return L.Kernel(name, buffers, PARAMS, strips.extent(I.index("planes")), strips.finish())
+
+
+class _Maximum(Windows):
+
+    def strip(self, plane):
+        b, dtype = self.b, self.dtype
+        self.lowest = -float("inf") if dtype.kind == "f" else 0 if dtype.kind == "u" else -(1 << 8 * dtype.itemsize - 1)
+        self.pack("input", plane, (self.h, self.w), self.corner(), fill=self.lowest)
+        width, whole_or_masked = b.call("cast", self.w, dtype=int32), self.whole_or_masked()
+
+        def block(row, column, count, place):
+            results = self.maxima(row, column, count, place, width)
+            first = self.output_index(plane, row, column)
+
+            def store(mask):
+                for number, (value, at) in enumerate(results):
+                    address = I.add(first, I.mul(number, self.ow))
+                    b.store("output", address, b.cast(value, self.spec.dtype), mask)
+                    b.store("indices", address, b.cast(at, int64), mask)
+            whole_or_masked(store)
+        self.each_block(block)
+
+    def maxima(self, row, column, count, place, width):
+        """(maxima, their places) of `count` rows."""
+        b, seen, results = self.b, {}, []
+        (down, right), (top, left), dilation = self.spec.stride, self.spec.padding, self.spec.dilation
+        columns = self.lane_columns(I.sub(I.mul(I.add(self.column, column), right), left), int32, right)
+        for number in range(count):
+            start = I.sub(I.mul(I.add(self.row, row, number), down), top)
+            start = b.call("cast", b.let(start), dtype=int32)
+            best = b.const(self.lowest, self.dtype, self.lanes)
+            here = b.add(columns, b.mul(start, width))
+            at = b.add(_inside(b, columns, dilation[1]), b.mul(_inside(b, start, dilation[0]), width))
+            for moved, phase, tap_column, tap in self.taps():
+                key = number * down + moved, phase, tap_column
+                if key not in seen:
+                    seen[key] = b.load("packed", I.add(place, self.near(*key)), self.dtype, self.lanes)
+                better = b.gt(seen[key], best)
+                if self.dtype.kind == "f":
+                    better = b.or_(better, b.ne(seen[key], seen[key]))
+                away = b.add(b.mul(b.const(moved, int32), width),
+                             b.const(tap % self.spec.kernel[1] * dilation[1], int32))
+                best = b.select(better, seen[key], best)
+                at = b.select(better, b.add(here, away), at)
+            results.append((best, at))
+        return results
+
+
+def _inside(b, start, dilation):
+    """The first of start, start + dilation, ... that is not negative (i32)."""
+    if dilation == 1:
+        return b.max(start, b.const(0, int32))
+    missing = b.max(b.neg(start), b.const(0, int32))
+    steps = b.idiv(b.add(missing, b.const(dilation - 1, int32)), b.const(dilation, int32))
+    return b.add(start, b.mul(steps, b.const(dilation, int32)))
+
+
+class _MaximumGradient(Places):
+
+    def strip(self, plane):
+        b, corner, sizes = self.b, self.corner(), (self.oh, self.ow)
+        self.pack("grad_output", plane, sizes, corner)
+        self.pack("indices", plane, sizes, corner, "packed_places", -1, int64, int32)
+        (down, right), (first_row, first_column) = self.spec.stride, self.first_place()
+        width = b.call("cast", self.w, dtype=int32)
+        for residue in range(down):
+            windows = self.windows(residue)
+
+            def block(row, column, count, place):
+                rows = [b.let(I.add(first_row, I.mul(I.add(row, number), down), residue)) for number in range(count)]
+                rows = [b.mul(b.call("cast", r, dtype=int32), width) for r in rows]
+                sums = []
+                for right_by, taps in enumerate(windows):
+                    first = I.add(first_column, I.mul(column, right), right_by)
+                    columns = self.lane_columns(first, int32, right)
+                    here = [b.add(columns, r) for r in rows]
+                    sums.append(self.sums(place, taps, here))
+                for index, value in self.side_by_side(row, residue, column, sums):
+                    b.store("tile", index, value)
+            self.each_block(block)
+        self.copy_out(plane, "grad_input")
+        self.locals["tile"] = self.dtype, self.tile_size
+
+    def sums(self, place, taps, here):
+        """For each row the sum of the gradients whose place is `here`."""
+        b, zero = self.b, self.b.const(0.0, self.dtype, self.lanes)
+        sums = [zero] * len(here)
+        for tap, users in self.shared_taps(taps, len(here)):
+            address = I.add(place, self.near(*tap))
+            grad = b.load("packed", address, self.dtype, self.lanes)
+            at = b.load("packed_places", address, int32, self.lanes)
+            for number, _ in users:
+                sums[number] = b.add(sums[number], b.select(b.eq(at, here[number]), grad, zero))
+        return sums
+
+
+class _Average(Windows):
+
+    def strip(self, plane):
+        b, taps = self.b, list(self.taps())
+        self.pack("input", plane, (self.h, self.w), self.corner())
+        whole_or_masked = self.whole_or_masked()
+
+        def block(row, column, count, place):
+            first, results, seen = self.output_index(plane, row, column), [], {}
+            columns = self.lane_columns(I.add(self.column, column), int32)
+            for number in range(count):
+                total = b.const(0.0, self.dtype, self.lanes)
+                for moved, phase, tap_column, _ in taps:
+                    key = number * self.steps[0] + moved, phase, tap_column
+                    if key not in seen:
+                        seen[key] = b.load("packed", I.add(place, self.near(*key)), self.dtype, self.lanes)
+                    total = b.add(total, seen[key])
+                line = b.call("cast", b.let(I.add(self.row, row, number)), dtype=int32)
+                results.append(b.div(total, _divisor(b, self.spec, line, columns, self)))
+
+            def store(mask):
+                for number, value in enumerate(results):
+                    b.store("output", I.add(first, I.mul(number, self.ow)), b.cast(value, self.spec.dtype), mask)
+            whole_or_masked(store)
+        self.each_block(block)
+
+
+class _AverageGradient(Places):
+
+    def strip(self, plane):
+        b = self.b
+
+        def share(value, line, column):
+            """The gradient of each element of the window."""
+            columns = self.lane_columns(column, int32)
+            return b.div(value, _divisor(b, self.spec, b.call("cast", line, dtype=int32), columns, self))
+
+        self.pack("grad_output", plane, (self.oh, self.ow), self.corner(), change=share)
+        for residue in range(self.spec.stride[0]):
+            windows = self.windows(residue)
+
+            def block(row, column, count, place):
+                sums = [self.sums(place, taps, count) for taps in windows]
+                for index, value in self.side_by_side(row, residue, column, sums):
+                    b.store("tile", index, value)
+            self.each_block(block)
+        self.copy_out(plane, "grad_input")
+        self.locals["tile"] = self.dtype, self.tile_size
+
+    def sums(self, place, taps, count):
+        b, sums = self.b, [self.b.const(0.0, self.dtype, self.lanes)] * count
+        for tap, users in self.shared_taps(taps, count):
+            seen = b.load("packed", I.add(place, self.near(*tap)), self.dtype, self.lanes)
+            for number, _ in users:
+                sums[number] = b.add(sums[number], seen)
+        return sums
+
+
+# ---------------------------------------------------------------------------------------------- large windows
+def _large_maximum(spec):
+    """The body of `max_pool2d` with loops over the taps."""
     b, row = L.Builder(), _Row("OH", "OW")
     dtype = spec.accumulator
     is_float = dtype.kind == "f"
@@ -72,18 +286,11 @@ def max_pool2d(spec, name="max_pool2d"):
         address = b.let(I.add(I.mul(row.number, row.columns), row.first))
         b.store("output", address, b.cast(best, spec.dtype), row.mask)
         b.store("indices", address, b.cast(place, int64), row.mask)
-    buffers = (L.Buffer("input", spec.dtype, "r"), L.Buffer("output", spec.dtype, "w"),
-               L.Buffer("indices", int64, "w"))
-    return _kernel(name, buffers, I.mul(I.index("planes"), I.index("OH")), b)
+    return b
 
 
-def max_pool2d_backward(spec, name="max_pool2d_backward"):
-    """grad_input: each grad_output goes to the place of its maximum; where windows overlap, in the order of
-    the output.
-
-    Buffers: grad_output (planes, OH, OW), indices (planes, OH, OW) int64, grad_input (planes, H, W). Params:
-    PARAMS. One step of the extent is a plane.
-    """
+def _scattered_gradient(spec):
+    """The body of `max_pool2d_backward` that adds to the places one after the other."""
     b = L.Builder()
     size, out_size = I.mul(I.index("H"), I.index("W")), I.mul(I.index("OH"), I.index("OW"))
     with b.loop("plane", L.BEGIN, L.END) as plane:
@@ -95,74 +302,7 @@ def max_pool2d_backward(spec, name="max_pool2d_backward"):
             old = b.cast(b.load("grad_input", place, spec.dtype), spec.accumulator)
             grad = b.cast(b.load("grad_output", I.add(out_base, o), spec.dtype), spec.accumulator)
             b.store("grad_input", place, b.cast(b.add(old, grad), spec.dtype))
-    buffers = (L.Buffer("grad_output", spec.dtype, "r"), L.Buffer("indices", int64, "r"),
-               L.Buffer("grad_input", spec.dtype, "rw"))
-    return _kernel(name, buffers, I.index("planes"), b)
-
-
-def avg_pool2d(spec, name="avg_pool2d"):
-    """The mean of each window: its sum, row after row, divided by how many elements it has.
-
-    Buffers: input (planes, H, W), output (planes, OH, OW). Params: PARAMS. One step of the extent is a row of
-    the output.
-    """
-    b, row = L.Builder(), _Row("OH", "OW")
-    dtype = spec.accumulator
-    with row.each(b):
-        total = b.declare(b.const(0.0, dtype, row.lanes), "total")
-        with _taps(b, spec, row) as (_, _, index, inside):
-            b.assign(total, L.apply("add", total, _read(b, spec, "input", index, inside)))
-        divisor = _divisor(b, spec, b.call("cast", row.row, dtype=int32), row.lane_columns(b), row)
-        mean = b.div(total, divisor)
-        address = I.add(I.mul(row.number, row.columns), row.first)
-        b.store("output", address, b.cast(mean, spec.dtype), row.mask)
-    buffers = (L.Buffer("input", spec.dtype, "r"), L.Buffer("output", spec.dtype, "w"))
-    return _kernel(name, buffers, I.mul(I.index("planes"), I.index("OH")), b)
-
-
-def avg_pool2d_backward(spec, name="avg_pool2d_backward"):
-    """grad_input: the sum of grad_output / divisor over the windows that hold an element, in the order of the
-    output.
-
-    Buffers: grad_output (planes, OH, OW), grad_input (planes, H, W). Params: PARAMS. One step of the extent
-    is a row of the input.
-    """
-    b, row = L.Builder(), _Row("H", "W")
-    dtype, (down, right), (top, left) = spec.accumulator, spec.stride, spec.padding
-    with row.each(b):
-        total = b.declare(b.const(0.0, dtype, row.lanes), "total")
-        lowest = b.let(I.maximum(I.div(I.add(I.sub(I.add(row.row, top), spec.kernel[0]), down), down), 0))
-        highest = b.let(I.minimum(I.div(I.add(row.row, top), down), I.sub(row.oh, 1)))
-        padded = b.add(row.lane_columns(b), b.const(left, int32))
-        # toward zero: a window that would start before the first is no lower than 0 either way
-        before = b.sub(padded, b.const(spec.kernel[1] - right, int32))
-        step = b.const(right, int32)
-        first = b.max(b.idiv(before, step), b.const(0, int32))
-        last = b.idiv(padded, step)
-        with b.loop("from_row", lowest, I.add(highest, 1)) as out_row:
-            index = b.let(I.mul(I.add(I.mul(row.plane, row.oh), out_row), row.ow))
-            with b.loop("from_column", 0, -(-spec.kernel[1] // right)) as number:
-                column = b.add(first, b.call("cast", number, dtype=int32))
-                inside = b.and_(b.le(column, last), I.within(column, b.call("cast", row.ow, dtype=int32)))
-                inside = b.and_(inside, row.mask)
-                place = b.add(b.call("cast", column, dtype=int64), index)
-                grad = _read(b, spec, "grad_output", place, inside)
-                divisor = _divisor(b, spec, b.call("cast", out_row, dtype=int32), column, row)
-                part = b.div(grad, divisor)
-                b.assign(total, L.apply("select", inside, L.apply("add", total, part), total))
-        address = I.add(I.mul(row.number, row.columns), row.first)
-        b.store("grad_input", address, b.cast(total, spec.dtype), row.mask)
-    buffers = (L.Buffer("grad_output", spec.dtype, "r"), L.Buffer("grad_input", spec.dtype, "w"))
-    return _kernel(name, buffers, I.mul(I.index("planes"), I.index("H")), b)
-
-
-def pool_work(spec, kind, planes, H, W, OH, OW):
-    """About how many scalar operations a step of the extent takes; kind: 'max', 'max_backward', 'avg',
-    'avg_backward'."""
-    taps = spec.kernel[0] * spec.kernel[1]
-    windows = -(-spec.kernel[0] // spec.stride[0]) * -(-spec.kernel[1] // spec.stride[1])
-    return {"max": OW * taps * 2, "avg": OW * taps, "max_backward": H * W // 4 + 4 * OH * OW,
-            "avg_backward": 2 * W * windows}[kind] + 1
+    return b
 
 
 # ---------------------------------------------------------------------------------------------- parts

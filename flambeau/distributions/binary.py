@@ -166,7 +166,7 @@ class Geometric(FromProbsOrLogits, Distribution):
 
 
 # log(sinh(x/2) / (x/2)) = sum over k of B_2k x^2k / (2k (2k)!), B_2k the Bernoulli numbers
-LOG_SINH = (1 / 24, -1 / 2880, 1 / 181440, -1 / 9676800, 1 / 479001600, -691 / 15692092416000)
+LOG_SINH = (1 / 24, -1 / 2880, 1 / 181440, -1 / 9676800, 1 / 479001600, -691 / 15692092416000, 1 / 1046139494400)
 
 
 def power_series(coefficients, x):

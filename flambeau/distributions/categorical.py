@@ -3,14 +3,13 @@
 import math
 
 from flambeau.base.errors import fail
-from flambeau.distributions import constraints
+from flambeau.distributions import constraints, draws
 from flambeau.distributions.binary import times
 from flambeau.distributions.counts import Binomial
 from flambeau.distributions.distribution import Distribution
 from flambeau.distributions.utils import lazy_property, logits_to_probs, probs_to_logits
 from flambeau.ops.normalize import log_softmax
 from flambeau.runtime._core import Size
-from flambeau.tensor import draws as plain_draws
 from flambeau.tensor.autograd import no_grad
 from flambeau.tensor.create import arange, eye, full, ones_like, zeros_like
 from flambeau.types.dtype import int64
@@ -92,8 +91,7 @@ class Categorical(Distribution):
         count = sample_shape.numel()
         if not count or not rows.shape[0]:
             return full(tuple(self._extended_shape(sample_shape)), 0, dtype=int64)
-        drawn = plain_draws.multinomial(rows, count, True)          # (rows, count)
-        return drawn.t().reshape(self._extended_shape(sample_shape))
+        return draws.category(rows, count).reshape(self._extended_shape(sample_shape))
 
     def log_prob(self, value):
         if self._validate_args:

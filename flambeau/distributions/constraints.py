@@ -328,7 +328,7 @@ class Simplex(Constraint):
 
 
 class Multinomial(Bounded):
-    """Vectors of whole numbers >= 0 with the sum `upper_bound`."""
+    """Vectors of counts >= 0 whose sum is `upper_bound` at most."""
 
     is_discrete = True
     event_dim = 1
@@ -338,7 +338,7 @@ class Multinomial(Bounded):
         self.upper_bound = upper_bound
 
     def check(self, value):
-        return (value >= 0).all(-1) & (value.sum(-1) == self.upper_bound)
+        return (value >= 0).all(-1) & (value.sum(-1) <= self.upper_bound)
 
 
 # ------------------------------------------------------------------------------ matrices

@@ -9,6 +9,7 @@ from flambeau.distributions.heavy_tailed import EULER
 from flambeau.distributions.transforms import AffineTransform, ExpTransform, PowerTransform
 from flambeau.distributions.transformed import TransformedDistribution
 from flambeau.distributions.utils import broadcast_all
+from flambeau.ops.arithmetic import xlogy
 from flambeau.ops.elementwise import where
 from flambeau.runtime._core import Size
 from flambeau.tensor.create import ones_like
@@ -39,6 +40,17 @@ class Weibull(TransformedDistribution):
     def mode(self):
         c = self.concentration
         return self.scale * ((c - 1).clamp(min=0) / c) ** (1 / c)
+
+    def log_prob(self, value):
+        if self._validate_args:
+            self._validate_sample(value)
+        c, z = self.concentration, value / self.scale
+        return (c / self.scale).log() + xlogy(c - 1, z) - z ** c
+
+    def cdf(self, value):
+        if self._validate_args:
+            self._validate_sample(value)
+        return -(-(value / self.scale) ** self.concentration).expm1()
 
     @property
     def variance(self):
@@ -131,12 +143,14 @@ class GeneralizedPareto(Distribution):
     def _waited(self, value):
         """The exponential waiting time that corresponds to `value`: log(1 + c z) / c, which is z for c = 0."""
         z = (value - self.loc) / self.scale
-        c = self.concentration
-        return where(self._no_power(), z - c * z * z / 2, (c * z).log1p() / c)
+        s = self.concentration * z
+        near = z * (1 - s * (1 / 2 - s * (1 / 3 - s / 4)))
+        return where(self._is_near(s), near, s.log1p() / self.concentration)
 
-    def _no_power(self):
-        """Where the concentration is so small that two terms of the series are exact enough."""
-        return self.concentration.abs() < 1e-6 if self.loc.dtype.itemsize > 4 else self.concentration.abs() < 1e-4
+    @staticmethod
+    def _is_near(s):
+        """Where four terms of a series in s are exact, and the quotient would have poor derivatives."""
+        return s.abs() < (1e-2 if s.dtype.itemsize <= 4 else 1e-4)
 
     def log_prob(self, value):
         if self._validate_args:
@@ -159,9 +173,9 @@ class GeneralizedPareto(Distribution):
 
     def icdf(self, value):
         waited = -(-value).log1p()
-        c = self.concentration
-        z = where(self._no_power(), waited + c * waited * waited / 2, (c * waited).expm1() / c)
-        return self.loc + self.scale * z
+        s = self.concentration * waited
+        near = waited * (1 + s * (1 / 2 + s * (1 / 6 + s / 24)))
+        return self.loc + self.scale * where(self._is_near(s), near, s.expm1() / self.concentration)
 
     def entropy(self):
         return self.scale.log() + self.concentration + 1

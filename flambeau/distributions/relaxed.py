@@ -12,9 +12,9 @@ from flambeau.distributions.categorical import Categorical, WrappingCategorical
 from flambeau.distributions.distribution import Distribution
 from flambeau.distributions.transforms import ExpTransform, SigmoidTransform
 from flambeau.distributions.transformed import TransformedDistribution
-from flambeau.ops.activation import softplus
+from flambeau.distributions.utils import as_parameter, clamp_probs, probs_to_logits
+from flambeau.ops.activation import sigmoid, softplus
 from flambeau.ops.normalize import log_softmax, logsumexp
-from flambeau.distributions.utils import as_parameter, clamp_probs
 from flambeau.runtime._core import Size
 
 
@@ -45,6 +45,14 @@ class LogitRelaxedBernoulli(FromProbsOrLogits, Distribution):
             self._validate_sample(value)
         difference = self.logits - value * self.temperature
         return self.temperature.log() + difference - 2 * softplus(difference)
+
+    def cdf(self, value):
+        if self._validate_args:
+            self._validate_sample(value)
+        return sigmoid(value * self.temperature - self.logits)
+
+    def icdf(self, value):
+        return (probs_to_logits(value, is_binary=True) + self.logits) / self.temperature
 
 
 class RelaxedBernoulli(TransformedDistribution):

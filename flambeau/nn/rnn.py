@@ -15,11 +15,12 @@ from flambeau.nn import init
 from flambeau.nn.module import Module
 from flambeau.nn.parameter import Parameter
 from flambeau.nn.utils.rnn import PackedSequence
-from flambeau.ops.recurrent import recurrent
-from flambeau.tensor import cat, empty, stack, tensor, zeros
+from flambeau.ops.recurrent import recurrent, stacked_states
+from flambeau.tensor import cat, empty, tensor, zeros
 from flambeau.types.dtype import int64
 
 GATES = {"RNN_TANH": 1, "RNN_RELU": 1, "LSTM": 4, "GRU": 3}
+KERNELS = {"RNN_TANH": "tanh", "RNN_RELU": "relu", "LSTM": "lstm", "GRU": "gru"}
 
 
 # ---------------------------------------------------------------------------------- cells
@@ -212,6 +213,7 @@ class RNNBase(Module):
                     shapes |= {"bias_ih": (rows,), "bias_hh": (rows,)}
                 if self.proj_size:
                     shapes["weight_hr"] = (self.proj_size, self.hidden_size)
+                self._kinds = tuple(shapes)
                 names = [f"{name}_l{layer}{suffix}" for name in shapes]
                 for name, shape in zip(names, shapes.values()):
                     setattr(self, name, Parameter(empty(shape, **place)))
@@ -362,13 +364,13 @@ class RNNBase(Module):
             rows = outputs[0] if directions == 1 else cat(outputs, 1)
             if self.dropout and self.training and layer + 1 < self.num_layers:
                 rows = F.dropout(rows, self.dropout)
-        last = tuple(stack(parts) for parts in zip(*finals))
+        last = tuple(parts[0].unsqueeze(0) if len(parts) == 1 else stacked_states(parts) for parts in zip(*finals))
         return rows, last if self.mode == "LSTM" else last[0]
 
     def _run(self, rows, starts, state, names, backwards):
         """One layer in one direction: the outputs of all steps, then the last state."""
-        weights = {name.partition("_l")[0]: getattr(self, name) for name in names}
-        return recurrent(self.mode.removeprefix("RNN_").lower(), rows, starts, *state, reverse=backwards, **weights)
+        weights = {kind: getattr(self, name) for kind, name in zip(self._kinds, names)}
+        return recurrent(KERNELS[self.mode], rows, starts, *state, reverse=backwards, **weights)
 
 
 class RNN(RNNBase):

@@ -3,19 +3,19 @@
 from flambeau.ops import (activation, arithmetic, attention, bounds, calculus, compare, complex_kinds, convolution,
                           create, distance,
                           einstein_sum, elementwise, extreme, fourier, image, index, join, linalg,
-                          linalg_functions, loss, mathematics, matmul, normalize, norms, optimize,
+                          linalg_functions, linalg_lu, linalg_symmetric, loss, mathematics, matmul, normalize, norms, optimize,
                           optimize_more, padding, places, pooling, products, random, recurrent, reduce, refusals,
-                          reinterpret, rounding, running, scan, scatter, shape, sort, special, special_bessel,
+                          reinterpret, resample, rounding, running, scan, scatter, shape, sort, special, special_bessel,
                           special_host, special_polynomials, spectrogram, statistics, structure, triangles,
                           view, window, windows)
 from flambeau.ops.index import embedding
 from flambeau.ops.loss import cross_entropy
-from flambeau.ops.matmul import bmm, linear
+from flambeau.ops.matmul import bmm
 from flambeau.ops.spec import REGISTRY
 from flambeau.ops.convolution import conv2d
 from flambeau.ops.pooling import max_pool2d
 
-_MODULES = (recurrent, arithmetic, bounds, einstein_sum, linalg, linalg_functions, norms, products, triangles,
+_MODULES = (recurrent, arithmetic, bounds, einstein_sum, linalg, linalg_functions, linalg_symmetric, norms, products, triangles,
             special, special_bessel, special_host, special_polynomials, windows, fourier, spectrogram,
             padding, pooling, convolution, image, elementwise, mathematics, compare, activation, reduce,
             view, matmul, index, window, create, random, normalize, join, loss, rounding, optimize, scan,
@@ -33,4 +33,4 @@ def __getattr__(name):
     raise AttributeError(f"module 'flambeau.ops' has no op {name!r}")
 
 
-__all__ = ["REGISTRY", "bmm", "conv2d", "cross_entropy", "embedding", "linear", "max_pool2d"]
+__all__ = ["REGISTRY", "bmm", "conv2d", "cross_entropy", "embedding", "max_pool2d"]

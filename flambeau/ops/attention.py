@@ -6,6 +6,8 @@ has no kernel (a width that is not known yet or huge), is written in matrix prod
 """
 
 import math
+from dataclasses import dataclass
+from functools import lru_cache
 
 from flambeau.base.errors import DTypeError, ShapeError, fail
 from flambeau.base.lazy import LazyModule
@@ -264,104 +266,117 @@ def attend_in_numpy(query, key, value, scale, mask, is_causal):
 
 
 # ---------------------------------------------------------------------------------- every call
+NAME = "scaled_dot_product_attention"
+
+
+@dataclass(frozen=True)
+class Arrangement:
+    """How the operands of a call become those of `attention`; `result` is the shape of what comes out."""
+
+    batch: tuple
+    heads: int              # of key and value
+    group: int
+    query: tuple            # shapes with four axes; grouped: with five
+    grouped: tuple
+    key: tuple
+    value: tuple
+    result: tuple
+    scale: float            # where the call names none
+    room: int | None        # None: no kernel
+
+
 def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None,
                                  enable_gqa=False, seed=None):
-    """`softmax(query @ key.T * scale + mask) @ value`, in memory that grows with the length, not its square.
+    """What `nn.functional.scaled_dot_product_attention` says; seed: the key of dropout's draw.
 
-    Args:
-        query: (..., heads, length, width). key: (..., heads, source, width). value: (..., heads, source,
-            width'). Axes in front broadcast; two or three axes will do.
-        attn_mask: True where a key takes part, or numbers to add: broadcast to (..., length, source).
-        dropout_p: the probability that a weight is dropped, drawn with the key `seed`.
-        is_causal: mask the keys after each query's own place. scale: default 1 / sqrt(width).
-        enable_gqa: several heads of `query` share one of `key` and `value`.
-
-    Returns:
-        (..., heads, length, width'), zero for queries whose keys are all masked; laid out in memory as `query`.
-        Gradients are kernels too, but for that of a mask of numbers, which is as large as the scores.
+    Memory grows with the lengths, not with their product. The output lies in memory as `query` does. Queries whose
+    keys are all masked give zeros. Gradients are kernels too, but for that of a mask of numbers, which is as large
+    as the scores, and those of a gradient.
     """
-    check_operands(query, key, value, attn_mask, dropout_p)
-    scale = 1 / math.sqrt(max(query.shape[-1], 1)) if scale is None else float(scale)
-    batch = broadcast_shapes(*(tuple(x.shape[:-3]) for x in (query, key, value)), op="scaled_dot_product_attention")
-    heads, group = grouped_heads(query, key, value, enable_gqa)
-    shape = (*batch, heads * group, query.shape[-2], value.shape[-1])[-max(query.ndim, key.ndim, value.ndim):]
-    query = four_axes(query, batch, heads * group)
-    key, value = four_axes(key, batch, heads), four_axes(value, batch, heads)
-    time_first = is_time_first(query)
+    traced = getattr(type(query), "is_traced", False)
+    call = (arrange.__wrapped__ if traced else arrange)(
+        tuple(query.shape), tuple(key.shape), tuple(value.shape), query.dtype, key.dtype, value.dtype, enable_gqa)
+    query, key = four_axes(query, call.query), four_axes(key, call.key)
+    value, time_first = four_axes(value, call.value), not traced and is_time_first(query)
     if attn_mask is not None:
-        attn_mask = mask_of_members(attn_mask, batch, (heads, group, query.shape[2], key.shape[2]))
-    query = reshape(query, (query.shape[0], heads, group, *query.shape[2:]))
-    rest = (scale, attn_mask, *((seed, float(dropout_p)) if dropout_p > 0.0 else (None, None)), is_causal)
-    widths = query.shape[-1], value.shape[-1]
-    if all(isinstance(width, int) and width <= LARGEST_WIDTH for width in widths):
-        out = attention(query, key, value, *rest, time_first, room_for(*widths))[0]     # noqa: F821
-        out = late(out) if time_first else out
-    else:
+        attn_mask = mask_of_members(attn_mask, call, query.dtype)
+    dropout = (None, None)
+    if dropout_p:
+        if not 0.0 < dropout_p <= 1.0:
+            fail(NAME, "dropout probability has to be between 0 and 1", dropout_p, kind=RuntimeError)
+        dropout = seed, float(dropout_p)
+    rest = (call.scale if scale is None else float(scale), attn_mask, *dropout, is_causal)
+    query = reshape(query, call.grouped)
+    if call.room is None:
         out = attention_by_products(query, key, value, *rest)
-    return reshape(out, shape)
+    else:
+        out = attention(query, key, value, *rest, time_first, call.room)[0]         # noqa: F821
+        out = late(out) if time_first else out
+    return reshape(out, call.result)
 
 
-def check_operands(query, key, value, attn_mask, dropout_p):
-    """Errors where the operands do not fit each other."""
-    name = "scaled_dot_product_attention"
-    if min(query.ndim, key.ndim, value.ndim) < 2:
-        fail(name, "query, key and value need two axes at least", [query.ndim, key.ndim, value.ndim],
-             kind=ShapeError)
-    if not query.dtype is key.dtype is value.dtype:
-        fail(name, "query, key and value differ in dtype", [query.dtype, key.dtype, value.dtype], "one dtype",
+@lru_cache(512)
+def arrange(query, key, value, query_dtype, key_dtype, value_dtype, enable_gqa):
+    """The Arrangement for operands of these shapes and dtypes; errors where they do not fit."""
+    shapes = query, key, value
+    if min(map(len, shapes)) < 2:
+        fail(NAME, "query, key and value need two axes at least", [len(s) for s in shapes], kind=ShapeError)
+    if not query_dtype is key_dtype is value_dtype:
+        fail(NAME, "query, key and value differ in dtype", [query_dtype, key_dtype, value_dtype], "one dtype",
              kind=DTypeError)
-    if query.dtype.kind != "f":
-        fail(name, "the dtype is not floating point", query.dtype, kind=DTypeError)
-    fits = query.shape[-1] == key.shape[-1] and key.shape[-2] == value.shape[-2]
-    if not fits:
-        fail(name, "the sizes do not fit", ", ".join(show_shape(x.shape) for x in (query, key, value)),
+    if query_dtype.kind != "f":
+        fail(NAME, "the dtype is not floating point", query_dtype, kind=DTypeError)
+    if query[-1] != key[-1] or key[-2] != value[-2]:
+        fail(NAME, "the sizes do not fit", ", ".join(map(show_shape, shapes)),
              "(..., length, width), (..., source, width), (..., source, width')", kind=ShapeError)
-    if attn_mask is not None and attn_mask.dtype not in (bool_, float32, query.dtype):
-        fail(name, "the mask's dtype does not fit", attn_mask.dtype, f"bool, float32 or {query.dtype}",
-             kind=DTypeError)
-    if not 0.0 <= dropout_p <= 1.0:
-        fail(name, "dropout probability has to be between 0 and 1", dropout_p, kind=RuntimeError)
+    batch = tuple(broadcast_shapes(*(s[:-3] for s in shapes), op=NAME))
+    heads, group = grouped_heads(shapes, enable_gqa)
+    count = batch[0] if len(batch) == 1 else math.prod(batch)
+    widths = query[-1], value[-1]
+    known = all(isinstance(width, int) and width <= LARGEST_WIDTH for width in widths)
+    result = (*batch, heads * group, query[-2], value[-1])[-max(map(len, shapes)):]
+    return Arrangement(batch, heads, group, (*batch, heads * group, *query[-2:]), (count, heads, group, *query[-2:]),
+                       (*batch, heads, *key[-2:]), (*batch, heads, *value[-2:]), result,
+                       1 / math.sqrt(max(query[-1], 1)) if isinstance(query[-1], int) else None,
+                       room_for(*widths) if known else None)
 
 
-def grouped_heads(query, key, value, enable_gqa):
+def grouped_heads(shapes, enable_gqa):
     """(heads of key and value, queries' heads that share one)."""
-    heads, *own = (x.shape[-3] if x.ndim > 2 else 1 for x in (query, key, value))
-    count = max(own)
-    if all(n in (1, count) for n in own):
-        if count in (1, heads) or enable_gqa and count and heads % count == 0:
+    heads, *own = (s[-3] if len(s) > 2 else 1 for s in shapes)
+    count = own[1] if own[0] == 1 else own[0]
+    if all(n == 1 or n == count for n in own):
+        if count == 1 or count == heads or enable_gqa and count and heads % count == 0:
             return count, heads // count if count else 1
         if heads == 1:
             return count, 1
-    fail("scaled_dot_product_attention", "the numbers of heads do not fit",
-         ", ".join(show_shape(x.shape) for x in (query, key, value)),
+    fail(NAME, "the numbers of heads do not fit", ", ".join(map(show_shape, shapes)),
          "as many heads of key and value as of query, or with enable_gqa a divisor of them", kind=ShapeError)
 
 
-def four_axes(x, batch, heads):
+def four_axes(x, shape):
     """(..., heads, time, width) as (batch, heads, time, width), without a copy where the layout allows it."""
-    x = x if x.ndim > 2 else unsqueeze(x, 0)
-    shape = (*batch, heads, *x.shape[-2:])
-    x = x if tuple(x.shape) == shape else expand(x, shape)
-    return x if len(shape) == 4 else reshape(x, (math.prod(batch), *shape[-3:]))
+    if tuple(x.shape) != shape:
+        x = expand(x if x.ndim > 2 else unsqueeze(x, 0), shape)
+    return x if len(shape) == 4 else reshape(x, (math.prod(shape[:-3]), *shape[-3:]))
 
 
-def mask_of_members(mask, batch, sizes):
+def mask_of_members(mask, call, dtype):
     """The mask expanded to (batch, heads, group, length, source), without strides where it is shared."""
-    heads, group, length, source = sizes
+    if mask.dtype not in (bool_, float32, dtype):
+        fail(NAME, "the mask's dtype does not fit", mask.dtype, f"bool, float32 or {dtype}", kind=DTypeError)
     while mask.ndim > 3 and mask.shape[0] == 1:
         mask = reshape(mask, tuple(mask.shape[1:]))
-    if mask.ndim > 4 or mask.ndim == 4 and len(batch) != 1:
-        mask = reshape(expand(mask, (*batch, *mask.shape[-3:])), (math.prod(batch), *mask.shape[-3:]))
+    if mask.ndim > 4 or mask.ndim == 4 and len(call.batch) != 1:
+        mask = reshape(expand(mask, (*call.batch, *mask.shape[-3:])), (call.grouped[0], *mask.shape[-3:]))
     if mask.ndim > 2 and mask.shape[-3] != 1:
-        mask = reshape(mask, (*mask.shape[:-3], heads, group, *mask.shape[-2:]))
+        mask = reshape(mask, (*mask.shape[:-3], call.heads, call.group, *mask.shape[-2:]))
     elif mask.ndim > 2:
         mask = unsqueeze(mask, -3)
-    return expand(mask, (math.prod(batch), *sizes))
+    return expand(mask, (*call.grouped[:4], call.key[-2]))
 
 
 def is_time_first(query):
     """True where (batch, time, heads, width) is the order in memory."""
-    if getattr(type(query), "is_traced", False):
-        return False
-    strides = query.stride()
-    return strides[2] > strides[1] and query.shape[1] > 1 and query.shape[2] > 1
+    batch, heads, time, width = query.stride()
+    return time > heads and query.shape[1] > 1 and query.shape[2] > 1

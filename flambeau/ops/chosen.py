@@ -4,19 +4,16 @@ The size of such a result depends on the data, so there are two steps: one count
 tensor of the size that was found and fills in.
 """
 
-from flambeau.base.lazy import LazyModule
 from flambeau.ops.create import full
-from flambeau.ops.kinds import Template
+from flambeau.ops.elementwise import cast
+from flambeau.ops.kinds import Composite, Indexed
 from flambeau.ops.reduce import sum
-from flambeau.ops.samples import ulps, unary_samples
 from flambeau.ops.spec import op
-from flambeau.ops.view import narrow, reshape
+from flambeau.ops.view import narrow, reshape, unsqueeze
 from flambeau.runtime import _core
 from flambeau.types.dim import maximum, minimum
 from flambeau.types.dtype import bool_, int64
 from flambeau.types.shape import numel
-
-numpy = LazyModule("numpy")
 
 BLOCK = 2048            # elements of a mask that are counted together
 MOST_TABLES = 32        # tables of counts that are filled at the same time
@@ -33,14 +30,12 @@ def tables_of(size, bins):
 
 
 @op
-class TrueStarts(Template):
+class TrueStarts(Indexed):
     """How many true elements come before each block of a mask, and at last the number of all."""
 
     name = "_true_starts"
     signature = "mask"
-    dtypes = (bool_,)
-    samples = unary_samples()
-    tolerance = ulps(0)
+    operands = ("mask",)
     differentiable = False
 
     def infer_shape(mask):
@@ -52,14 +47,9 @@ class TrueStarts(Template):
     def lower(planner, inputs, outputs):
         planner.templates.compact.launch_starts(planner, inputs[0], outputs[0])
 
-    def reference(mask):
-        flat = mask.reshape(-1)
-        counts = [flat[at:at + BLOCK].sum() for at in range(0, flat.size, BLOCK)]
-        return numpy.cumsum([0, *counts])
-
 
 @op
-class TruePlaces(Template):
+class TruePlaces(Indexed):
     """The places of the true elements, in order: row-major numbers, or `coordinates` (count, rank).
 
     `starts` is of `_true_starts`, `found` an empty tensor with as many elements as are true.
@@ -83,7 +73,7 @@ class TruePlaces(Template):
 
 
 @op
-class Tally(Template):
+class Tally(Indexed):
     """How often each of 0 .. bins - 1 occurs in a 1-d tensor of such numbers: tables (rows, bins) to be summed.
 
     `like` is an empty tensor (bins,).
@@ -104,9 +94,27 @@ class Tally(Template):
         planner.templates.compact.launch_tally(planner, inputs[0], outputs[0])
 
 
+@op
+class ClassRows(Composite):
+    """1 where a number (...) equals one of `classes` (count,), else 0: (..., count), int64."""
+
+    name = "_class_rows"
+    signature = "numbers, classes"
+    operands = ("numbers", "classes")
+    differentiable = False
+
+    def compute(numbers, classes):
+        return cast(unsqueeze(numbers, numbers.ndim) == classes, int64)
+
+
 # ---------------------------------------------------------------------------------- functions over them
 def _blank(*shape):
     return _core.empty_strided(shape, None, int64)
+
+
+def as_mask(input):
+    """True where an element differs from zero."""
+    return input if input.dtype is bool_ else input != 0
 
 
 def true_places(mask, coordinates=False):

@@ -1,9 +1,9 @@
 """Elementwise ops on complex tensors: one kernel over the parts, recorded with a derivative in complex ops.
 
-A formula on `Pair`s (complex_pair.py) is traced with real operands and compiled as one elementwise kernel that reads and writes
-the parts where they stand, stride 2. For a function that is real on the real axis, f(conj z) = conj f(z), the
-derivative of the real op holds on complex operands too: the gradient is conj(derivative(conj(grad), z)), the
-conjugate Wirtinger derivative. Others state theirs.
+A formula on `Pair`s (complex_pair.py) is traced with real operands and compiled as one elementwise kernel that
+reads and writes the parts where they stand, stride 2. For a function that is real on the real axis, f(conj z) =
+conj f(z), the derivative of the real op holds on complex operands too: the gradient is
+conj(derivative(conj(grad), z)), the conjugate Wirtinger derivative. Others state theirs.
 """
 
 from dataclasses import dataclass
@@ -12,14 +12,14 @@ from flambeau.base.errors import fail
 from flambeau.ir.graph import Literal, Value
 from flambeau.ops import plans, trace
 from flambeau.ops.complex_pair import Pair
-from flambeau.ops.kinds import promoted_dtype
+from flambeau.ops.kinds import contiguous_copy, promoted_dtype
 from flambeau.ops.plans import Operand, Signature
 from flambeau.ops.strided import Recorded, complex_parts
 from flambeau.runtime import _core
 from flambeau.runtime._core import Tensor
 from flambeau.types.dim import symbol
-from flambeau.types.dtype import (bool_, category, complex64, complex128, float16, float32, float64, get_default_dtype,
-                                  scalar_dtype)
+from flambeau.types.dtype import (bool_, category, complex64, complex128, float16, float32, float64,
+                                  get_default_dtype, scalar_dtype)
 from flambeau.types.shape import broadcast_shapes
 
 PART = {complex64: float32, complex128: float64}
@@ -28,18 +28,22 @@ WHOLE = {float32: complex64, float64: complex128, float16: complex64}
 
 @dataclass(frozen=True)
 class Formula:
-    """How an elementwise op acts on Pairs. `result`: 'complex', 'real' or 'bool'. `derivative`: None takes the
-    real op's; False: there is none; else a function(grad, out, inputs, attrs) -> a gradient an operand, for which
-    `saves` says what is kept: 'both' (operands and result), 'inputs' or 'none'.
+    """How an elementwise op acts on Pairs. `result`: 'complex', 'real' or 'bool'.
+
+    `derivative`: None takes the real op's; else a function(grad, out, inputs, attrs) -> a gradient an operand, for which
+    `saves` says what is kept: 'both' (operands and result), 'inputs' or 'none'. `linear` is the real op that
+    does the same on pairs.
     """
 
     compute: object
     result: str = "complex"
     derivative: object = None
     saves: str = "both"
+    linear: object = None
 
 
 _PLANS = {}         # what a kernel depends on -> PointwisePlan
+_CALLS = {}         # what a call depends on -> (PointwisePlan, dtype of the result)
 
 
 def part_dtype(operands):
@@ -106,14 +110,60 @@ def _make_plan(name, formula, kinds, part, unpromoted, attrs):
     return plans.compiler().pointwise(Signature(graph.name, tuple(described), {}, results), graph)
 
 
+def _seen(operand):
+    """What promotion has to know of an operand."""
+    return (operand.dtype, operand.ndim > 0) if isinstance(operand, Tensor) else type(operand)
+
+
+def _call(name, formula, operands, attrs, unpromoted):
+    """(plan, dtype of the result) of a call."""
+    key = name, tuple(map(_seen, operands)), tuple(attrs.items()), get_default_dtype()
+    found = _CALLS.get(key)
+    if found is None:
+        part = part_dtype(operands[unpromoted:])
+        dtype = {"complex": WHOLE[part], "real": part, "bool": bool_}[formula.result]
+        plan = _plan(name, formula, tuple(map(_kind, operands)), part, unpromoted, attrs)
+        found = _CALLS[key] = plan, dtype
+    return found
+
+
+def _on_pairs(operation, operands):
+    """A linear op on complex tensors of one dtype, done by its real kernel on dense memory; None for others."""
+    dtype = getattr(operands[0], "dtype", None)
+    if any(not isinstance(o, Tensor) or o.dtype is not dtype or o.is_shape_only for o in operands) \
+            or dtype.kind != "c":
+        return None
+    return _seen_as_complex(operation(*map(seen_as_pairs, operands)), dtype)
+
+
+def seen_as_pairs(x):
+    """Complex elements as pairs along a last axis; nothing is recorded."""
+    return _core.from_memory(x.data_ptr(), 0, x, (*x.shape, 2), (*(2 * s for s in x.stride()), 1), 0, PART[x.dtype])
+
+
+def _seen_as_complex(pairs, dtype):
+    """Dense pairs as complex elements."""
+    strides = pairs.stride()
+    if strides[-1] != 1 or any(s % 2 for s in strides[:-1]):
+        pairs = contiguous_copy(pairs)
+        strides = pairs.stride()
+    return _core.from_memory(pairs.data_ptr(), 4 * pairs.numel(), pairs, pairs.shape[:-1],
+                             tuple(s // 2 for s in strides[:-1]), 0, dtype)
+
+
 def run(name, formula, operands, attrs, unpromoted=0):
     """The values of an elementwise op on complex operands; nothing is recorded."""
-    part = part_dtype(operands[unpromoted:])
-    shape = broadcast_shapes(*[tuple(o.shape) for o in operands if isinstance(o, Tensor)], op=name)
-    dtype = {"complex": WHOLE[part], "real": part, "bool": bool_}[formula.result]
-    if any(isinstance(o, Tensor) and o.is_shape_only for o in operands):
+    if formula.linear is not None:
+        out = _on_pairs(formula.linear, operands)
+        if out is not None:
+            return out
+    tensors = [o for o in operands if isinstance(o, Tensor)]
+    shape = tensors[0].shape
+    if any(t.shape != shape for t in tensors):
+        shape = broadcast_shapes(*[tuple(t.shape) for t in tensors], op=name)
+    plan, dtype = _call(name, formula, operands, attrs, unpromoted)
+    if any(t.is_shape_only for t in tensors):
         return _core.shape_only(tuple(shape), dtype)
-    plan = _plan(name, formula, tuple(map(_kind, operands)), part, unpromoted, attrs)
     out = _core.empty_strided(tuple(shape), None, dtype)
     places = complex_parts(out) if formula.result == "complex" else [out]
     _core.run_into_all(plan, [v for o in operands for v in _feed(o)], places)
@@ -134,7 +184,7 @@ class Complex(Recorded):
 
     def record(self, operands, out, attrs):
         """Put the call on the tape if a gradient can be asked for."""
-        if self.formula.derivative is False or self.formula.result == "bool" or not _core.grad_mode():
+        if self.formula.result == "bool" or not _core.grad_mode():
             return
         needed = tuple(isinstance(o, Tensor) and o.requires_grad for o in operands)
         if not any(needed):
@@ -268,10 +318,10 @@ def _imaginary_gradient(grad, out, inputs, attrs):
     return [apply_formula(JOIN, [0.0, grad], {})]
 
 
-CONJ = Complex(Named("conj"), Formula(lambda z: Pair(copy(z.re), -z.im), derivative=lambda g, *rest: [conjugate(g)],
-                                      saves="none"))
-JOIN = Complex(Named("complex"), Formula(lambda a, b: Pair(copy(a.re), copy(b.re)), derivative=_join_derivative,
-                                         saves="none"))
+CONJ = Complex(Named("conj"), Formula(lambda z: Pair(copy(z.re), -z.im), "complex",
+                                      lambda grad, *rest: [conjugate(grad)], "none"))
+JOIN = Complex(Named("complex"), Formula(lambda a, b: Pair(copy(a.re), copy(b.re)), "complex", _join_derivative,
+                                         "none"))
 REAL_PART = Complex(Named("real"), Formula(lambda z: copy(z.re), "real", _real_gradient, "none"))
 IMAGINARY_PART = Complex(Named("imag"), Formula(lambda z: copy(z.y), "real", _imaginary_gradient, "none"))
 

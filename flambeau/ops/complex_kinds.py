@@ -12,7 +12,7 @@ from flambeau.ops.complex_rules import cast, elementwise, magnitude
 from flambeau.ops.elementwise import where
 from flambeau.ops.join import cat
 from flambeau.ops.mathematics import exp, log, sqrt
-from flambeau.ops.reinterpret import view_as_complex
+from flambeau.ops.reinterpret import view_as_complex, view_as_real
 from flambeau.ops.spec import REGISTRY
 from flambeau.ops.view import narrow, reshape, squeeze
 from flambeau.runtime._core import Tensor
@@ -59,6 +59,11 @@ def linear(operation, values):
     return join(*[operation.eager({n: _part(v, which) for n, v in values.items()}) for which in (0, 1)])
 
 
+def on_pairs(operation, values):
+    """Apply the op along axes, given from the front, to pairs of parts."""
+    return view_as_complex(operation.eager(values | {"input": view_as_real(values["input"])}))
+
+
 def bilinear(operation, values):
     """Apply a product of the first two operands to their parts; a third operand is added."""
     first, second, *added = operation.operands
@@ -82,7 +87,10 @@ def reduction(operation, values):
         refuse(operation.name, x.dtype)
     if dtype is not None:
         return operation.function(cast(x, dtype), values["dim"], values["keepdim"])
-    return linear(operation, values)
+    if x.ndim == 0:
+        return x * 1
+    dim = tuple(range(x.ndim)) if values["dim"] is None else values["dim"]
+    return on_pairs(operation, values | {"dim": dim})
 
 
 def composite(operation, values):
@@ -98,7 +106,9 @@ def scan(operation, values):
     if values.get("dtype") is not None:
         x = cast(x, values["dtype"])
         values = values | {"input": x, "dtype": None}
-    return linear(operation, values) if x.dtype.kind == "c" else operation.function(**values)
+    if x.dtype.kind != "c":
+        return operation.function(**values)
+    return on_pairs(operation, values) if x.ndim else x * 1
 
 
 def refused(operation, values):

@@ -1,8 +1,8 @@
 """Complex arithmetic on pairs of reals: what one complex element becomes, written in real ops.
 
 A `Pair` is a complex number whose parts are tensors (traced ones, so that a formula becomes one kernel); the
-imaginary part None says that the number is real. The functions follow C's conventions for branch cuts and signed zeros, as NumPy does.
-After W. Kahan, Branch cuts for complex elementary functions (1987).
+imaginary part None says that the number is real. The functions follow C's conventions for branch cuts and
+signed zeros, as NumPy does. After W. Kahan, Branch cuts for complex elementary functions (1987).
 """
 
 import math
@@ -72,11 +72,25 @@ def choose(condition, a, b):
     return Pair(where(condition, a.re, b.re), where(condition, a.y, b.y))
 
 
+def boxed(x):
+    """1 for infinity, 0 for a number, with the sign of x."""
+    return copysign(where(isinf(x), 1.0, 0.0), x)
+
+
+def within(x, size):
+    """x / size; of infinities their sign."""
+    return where(isinf(size), boxed(x), x / size)
+
+
+def infinite(z):
+    return logical_or(isinf(z.re), isinf(z.y))
+
+
 def divide(a, b):
     """a / b without overflow on the way: both divided by the larger part of b."""
     size = maximum(magnitude(b.re), magnitude(b.im))
-    size = where(logical_or(size == 0, isinf(size)), 1.0, size)
-    c, d = b.re / size, b.im / size
+    size = where(size == 0, 1.0, size)
+    c, d = within(b.re, size), within(b.im, size)
     square = c * c + d * d
     x = a.re / size
     if a.im is None:
@@ -89,8 +103,8 @@ def divide(a, b):
 
 def reciprocal_of(z):
     size = maximum(magnitude(z.re), magnitude(z.y))
-    size = where(logical_or(size == 0, isinf(size)), 1.0, size)
-    c, d = z.re / size, z.y / size
+    size = where(size == 0, 1.0, size)
+    c, d = within(z.re, size), within(z.y, size)
     square = (c * c + d * d) * size
     return Pair(c / square, -d / square)
 
@@ -116,7 +130,8 @@ def direction_of(z):
 # ------------------------------------------------------------------------------ powers and logarithms
 def exponential(z):
     size = exp(z.re)
-    return Pair(size * cos(z.y), where(z.y == 0, z.y, size * sin(z.y)))
+    none = size == 0
+    return Pair(where(none, size, size * cos(z.y)), where(z.y == 0, z.y, where(none, size, size * sin(z.y))))
 
 
 def exponential_minus_one(z):
@@ -129,7 +144,8 @@ def logarithm(z):
     small = minimum(magnitude(z.re), magnitude(z.y))
     size = hypot(z.re, z.y)
     near = logical_and(size > 0.71, size < 1.73)        # log(size) would lose its digits near 1
-    return Pair(where(near, log1p((large - 1.0) * (large + 1.0) + small * small) * 0.5, log(size)), angle_of(z))
+    real = where(near, log1p((large - 1.0) * (large + 1.0) + small * small) * 0.5, log(size))
+    return Pair(real, angle_of(z))
 
 
 def logarithm_of_one_plus(z):
@@ -188,20 +204,23 @@ def log_of_sum(a, b):
 
 
 # ------------------------------------------------------------------------------ circular and hyperbolic
-def sine(z):
-    return Pair(sin(z.re) * cosh(z.y), cos(z.re) * sinh(z.y))
-
-
-def cosine(z):
-    return Pair(cos(z.re) * cosh(z.y), -sin(z.re) * sinh(z.y))
-
-
 def hyperbolic_sine(z):
-    return Pair(sinh(z.re) * cos(z.y), cosh(z.re) * sin(z.y))
+    re = where(logical_and(z.re == 0, isinf(z.y)), z.re, sinh(z.re) * cos(z.y))
+    return Pair(re, where(z.y == 0, z.y, cosh(z.re) * sin(z.y)))
 
 
 def hyperbolic_cosine(z):
-    return Pair(cosh(z.re) * cos(z.y), sinh(z.re) * sin(z.y))
+    on_axis = logical_and(logical_or(z.re == 0, z.y == 0), infinite(z))
+    none = copysign(boxed(z.re) * 0.0, z.re) * copysign(boxed(z.y) * 0.0 + 1.0, z.y)
+    return Pair(cosh(z.re) * cos(z.y), where(on_axis, none, sinh(z.re) * sin(z.y)))
+
+
+def sine(z):
+    return hyperbolic_sine(z.times_i()).over_i()
+
+
+def cosine(z):
+    return hyperbolic_cosine(z.times_i())
 
 
 def hyperbolic_tangent(z):
@@ -210,7 +229,8 @@ def hyperbolic_tangent(z):
     below = beta * (s * s) + 1.0
     far = magnitude(z.re) > 20.0
     im = where(far, sin(z.y) * cos(z.y) * exp(magnitude(z.re) * -2.0) * 4.0, t / below)
-    return Pair(where(far, copysign(magnitude(z.re) * 0.0 + 1.0, z.re), beta * rho * s / below), im)
+    im = where(isinf(z.re), copysign(boxed(z.y) * 0.0, z.y), im)
+    return Pair(where(far, copysign(boxed(z.re) * 0.0 + 1.0, z.re), beta * rho * s / below), im)
 
 
 def tangent(z):
@@ -222,20 +242,33 @@ def _sides(z):
     return root(Pair(1.0 - z.re, -z.y)), root(Pair(z.re + 1.0, z.y))
 
 
+def endless(x):
+    """Infinity with the sign of x."""
+    return copysign(boxed(x) * 0.0 + math.inf, x)
+
+
+def corner_of(z, y):
+    """The angle of an infinite number, y being its imaginary part or that without sign."""
+    return atan2(boxed(y), boxed(z.re))
+
+
 def arc_sine(z):
     left, right = _sides(z)
     product = left * right
-    return Pair(atan2(z.re, product.re), asinh(left.re * right.im - left.im * right.re))
+    re = where(infinite(z), atan2(boxed(z.re), magnitude(boxed(z.y))), atan2(z.re, product.re))
+    return Pair(re, where(infinite(z), endless(z.y), asinh(left.re * right.im - left.im * right.re)))
 
 
 def arc_cosine(z):
     left, right = _sides(z)
-    return Pair(atan2(left.re, right.re) * 2.0, asinh(right.re * left.im - right.im * left.re))
+    re = where(infinite(z), corner_of(z, magnitude(z.y)), atan2(left.re, right.re) * 2.0)
+    return Pair(re, where(infinite(z), -endless(z.y), asinh(right.re * left.im - right.im * left.re)))
 
 
 def area_hyperbolic_cosine(z):
     low, high = root(Pair(z.re - 1.0, z.y)), root(Pair(z.re + 1.0, z.y))
-    return Pair(asinh(low.re * high.re + low.im * high.im), atan2(low.im, high.re) * 2.0)
+    im = where(infinite(z), corner_of(z, z.y), atan2(low.im, high.re) * 2.0)
+    return Pair(where(infinite(z), math.inf, asinh(low.re * high.re + low.im * high.im)), im)
 
 
 def area_hyperbolic_sine(z):
@@ -247,7 +280,8 @@ def area_hyperbolic_tangent(z):
     gap = 1.0 - x
     re = log1p(x * 4.0 / (gap * gap + z.y * z.y)) * 0.25
     im = atan2(z.y * 2.0, gap * (x + 1.0) - z.y * z.y) * 0.5
-    return Pair(copysign(re, z.re), im)
+    far = infinite(z)
+    return Pair(copysign(where(far, 0.0, re), z.re), where(far, copysign(boxed(x) * 0.0 + math.pi / 2, z.y), im))
 
 
 def arc_tangent(z):
@@ -281,10 +315,6 @@ def zero(z):
 
 def not_a_number(z):
     return logical_or(isnan(z.re), isnan(z.y))
-
-
-def infinite(z):
-    return logical_or(isinf(z.re), isinf(z.y))
 
 
 def scaled_gradient(g, f):

@@ -3,9 +3,9 @@
 import math
 
 from flambeau.ops import complex_pair as pair
-from flambeau.ops.complex_kernels import (Complex, Formula, apply_formula, conjugate, join, parts, refuse)
-from flambeau.ops.complex_pair import Pair
 from flambeau.ops.compare import isfinite, logical_and, logical_or, logical_xor
+from flambeau.ops.complex_kernels import Complex, Formula, apply_formula, conjugate, join, parts, refuse
+from flambeau.ops.elementwise import add, copy, neg, sub
 from flambeau.ops.spec import REGISTRY
 from flambeau.runtime._core import Tensor
 
@@ -92,11 +92,11 @@ def _choose(condition, a, b):
 
 
 FORMULAS = {
-    "add": Formula(lambda a, b, alpha=1: a + b), "sub": Formula(lambda a, b, alpha=1: a - b),
+    "add": Formula(lambda a, b, alpha=1: a + b, linear=add), "sub": Formula(lambda a, b, alpha=1: a - b, linear=sub),
     "add_scaled": Formula(lambda a, b, alpha: a + alpha * b),
     "mul": Formula(lambda a, b: a * b), "scale": Formula(pair.scaled_gradient),
     "div": Formula(lambda a, b, rounding_mode=None: a / b),
-    "reciprocal": Formula(pair.reciprocal_of), "neg": Formula(lambda z: -z), "square": Formula(lambda z: z * z),
+    "reciprocal": Formula(pair.reciprocal_of), "neg": Formula(lambda z: -z, linear=neg), "square": Formula(lambda z: z * z),
     "pow": Formula(pair.power, derivative=_pow_gradient),
     "addcmul": Formula(lambda a, b, c, value: a + value * (b * c)),
     "addcdiv": Formula(lambda a, b, c, value: a + value * (b / c)),
@@ -123,7 +123,7 @@ FORMULAS = {
     "isreal": Formula(lambda z: z.y == 0, "bool"),
     "logical_not": Formula(pair.zero, "bool"), "logical_and": _logical(logical_and),
     "logical_or": _logical(logical_or), "logical_xor": _logical(logical_xor),
-    "copy": Formula(lambda z: z.scaled(1.0)),
+    "copy": Formula(lambda z: z.scaled(1.0), linear=copy),
 }
 _FORMS = {}
 

@@ -5,7 +5,7 @@ from flambeau.base.lazy import LazyModule
 from flambeau.ops.kinds import Elementwise
 from flambeau.ops.samples import binary_samples, positive_samples, ulps, unary_samples
 from flambeau.ops.spec import REGISTRY, op
-from flambeau.types.dtype import FLOATING, INTEGERS, bool_
+from flambeau.types.dtype import FLOATING, INTEGERS, bool_, int64
 
 numpy = LazyModule("numpy")
 NUMBERS = INTEGERS + FLOATING
@@ -57,9 +57,12 @@ class Scaled(Binary):
         return Elementwise.types(self, inputs, {})
 
     def eager(self, values):
-        if values["alpha"] == 1:
+        alpha = values["alpha"]
+        if alpha == 1:
             return Elementwise.eager(self, values)
-        return add_scaled(values["input"], values["other"], self.sign * values["alpha"])     # noqa: F821
+        if self.sign < 0 or alpha is not False:
+            alpha = self.sign * alpha
+        return add_scaled(values["input"], values["other"], alpha)     # noqa: F821
 
     def trace(self, tracer, values):
         if values["alpha"] == 1:
@@ -122,7 +125,7 @@ class AddScaled(Elementwise):
         return input + alpha * other
 
     def scalar(b, x, y, a):
-        return b.add(x, b.mul(y, a))
+        return b.or_(x, b.and_(y, a)) if x.dtype is bool_ else b.add(x, b.mul(y, a))
 
     def derivative(grad, x, y, a):
         return grad, grad * a, grad * y
@@ -409,13 +412,17 @@ class Sign(Simple):
 
 @op
 class Square(Simple):
-    """input * input."""
+    """input * input; bools count as integers."""
+
+    def types(self, inputs, attrs):
+        inner, result = Simple.types(self, inputs, attrs)
+        return ([int64], int64) if result is bool_ else (inner, result)
 
     def reference(input):
         return input * input
 
     def scalar(b, x):
-        return x if x.dtype is bool_ else b.mul(x, x)
+        return b.mul(x, x)
 
     def derivative(grad, x):
         return grad * (x * 2)

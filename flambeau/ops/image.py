@@ -9,6 +9,7 @@ from flambeau.ops.create import iota
 from flambeau.ops.elementwise import cast, maximum, minimum, where
 from flambeau.ops.index import gather, index_select
 from flambeau.ops.normalize import narrow as in_dtype, widen
+from flambeau.ops.resample import resample_axis
 from flambeau.ops.rounding import floor, round
 from flambeau.ops.spec import public
 from flambeau.ops.view import expand, flatten, permute, reshape, unsqueeze
@@ -74,50 +75,13 @@ def channel_shuffle(input, groups):
 
 
 # ------------------------------------------------------------------------------ resampling
-def step_of(size, count, factor):
-    """How far neighbours of the result are apart in the input, half pixels at the ends."""
-    return 1.0 / factor if factor else size / count
-
-
 def resample_nearest(x, axis, count, factor, exact):
-    """Each element of the result is the one of the input that covers its left end (`exact`: its middle)."""
+    """Each element of the result is the one of the input that covers its left end (`exact`: its middle), in any
+    dtype."""
     size = x.shape[axis]
     place = iota((count,), 0, float32)
-    place = (place + 0.5 if exact else place) * step_of(size, count, factor)
+    place = (place + 0.5 if exact else place) * (1.0 / factor if factor else size / count)
     return index_select(x, axis, minimum(cast(floor(place), int64), size - 1))
-
-
-def source_places(x, axis, count, factor, align_corners):
-    """Where in the input the middles of the result's elements lie, in the dtype of x."""
-    size, place = x.shape[axis], iota((count,), 0, x.dtype)
-    if align_corners:
-        return place * ((size - 1) / (count - 1) if count > 1 else 0.0)
-    return (place + 0.5) * step_of(size, count, factor) - 0.5
-
-
-def resample_linear(x, axis, count, factor, align_corners):
-    """The weighted mean of the two nearest elements."""
-    size = x.shape[axis]
-    if count == size and (not factor or factor == 1):
-        return x
-    place = maximum(source_places(x, axis, count, factor, align_corners), 0.0)
-    first = minimum(cast(floor(place), int64), size - 1)
-    share = along_axis(place - cast(first, x.dtype), x, axis)
-    low, high = index_select(x, axis, first), index_select(x, axis, minimum(first + 1, size - 1))
-    return low * (1.0 - share) + high * share
-
-
-def resample_cubic(x, axis, count, factor, align_corners):
-    """The cubic convolution (a = -0.75) of the four nearest elements."""
-    place = source_places(x, axis, count, factor, align_corners)
-    first = floor(place)
-    share, start = place - first, cast(first, int64)
-    out = None
-    for tap, weight in zip((-1, 0, 1, 2), cubic_weights(share)):
-        index = minimum(maximum(start + tap, 0), x.shape[axis] - 1)
-        part = index_select(x, axis, index) * along_axis(weight, x, axis)
-        out = part if out is None else out + part
-    return out
 
 
 def cubic_weights(t):
@@ -132,22 +96,21 @@ def cubic_weights(t):
     return far(t + 1), near(t), near(1 - t), far(2 - t)
 
 
-def along_axis(vector, x, axis):
-    return reshape(vector, (-1,) + (1,) * (x.ndim - axis - 1))
-
-
 def resample(input, sizes, factors, mode, align_corners):
-    """The last axes in other sizes; `factors` are what the caller gave, or None where sizes decide."""
-    lead = input.ndim - len(sizes)
-    if mode in ("nearest", "nearest-exact"):
-        out = input
+    """The last axes in other sizes, the last one first; `factors` are what the caller gave, or None where sizes
+    decide."""
+    lead, out = input.ndim - len(sizes), input
+    if input.dtype.kind != "f":
         for i, (count, factor) in enumerate(zip(sizes, factors)):
             out = resample_nearest(out, lead + i, count, factor, mode == "nearest-exact")
         return out
-    one_axis = resample_cubic if mode == "bicubic" else resample_linear
+    kind = mode if mode.startswith("nearest") else "cubic" if mode == "bicubic" else "linear"
     out = widen(input)
     for i in reversed(range(len(sizes))):
-        out = one_axis(out, lead + i, sizes[i], factors[i], align_corners)
+        if kind == "linear" and sizes[i] == out.shape[lead + i] and factors[i] in (None, 1):
+            continue
+        numbers = (float(factors[i]),) if factors[i] else ()
+        out = resample_axis(out, lead + i, sizes[i], kind, numbers, align_corners)
     return in_dtype(out, input.dtype)
 
 

@@ -7,6 +7,7 @@ from flambeau.ops.elementwise import EVERY, NUMBERS, where
 from flambeau.ops.kinds import Composite, Indexed
 from flambeau.ops.reduce import amax, amin
 from flambeau.ops.samples import ulps, unary_samples
+from flambeau.ops.wrapped import elements_of
 from flambeau.ops.spec import op
 from flambeau.runtime import _core
 from flambeau.types.dtype import int32, int64
@@ -37,7 +38,7 @@ class IndexBounds(Composite):
 
 def bounds_of(index):
     """(lowest, highest) value of an index tensor that has elements, as ints."""
-    low, high = _index_bounds(index.detach())           # noqa: F821
+    low, high = _index_bounds(elements_of(index).detach())           # noqa: F821
     return low.item(), high.item()
 
 

@@ -3,7 +3,7 @@
 from collections import namedtuple
 
 from flambeau.base.errors import DTypeError, ShapeError, fail
-from flambeau.ops import linalg as dense
+from flambeau.ops import linalg as dense, linalg_lu as elimination
 from flambeau.ops.complex_kernels import conjugate, parts
 from flambeau.ops.create import iota
 from flambeau.ops.elementwise import cast, where
@@ -340,13 +340,13 @@ def eigvals(A):
 @with_out
 def lu_factor(A, *, pivot=True):
     """(LU, pivots): both triangles in one matrix, and the 1-based row exchanges."""
-    return LuFactor(*dense._linalg_lu_factor(A)[:2])
+    return LuFactor(*elimination._linalg_lu_factor(A)[:2])
 
 
 @with_out
 def lu_factor_ex(A, *, pivot=True, check_errors=False):
     """(LU, pivots, info)."""
-    return dense._linalg_lu_factor(A)
+    return elimination._linalg_lu_factor(A)
 
 
 @public(method=False)
@@ -366,7 +366,7 @@ def lu_unpack(LU_data, LU_pivots, unpack_data=True, unpack_pivots=True):
 @with_out
 def lu_decomposition(A, *, pivot=True):
     """(P, L, U) with A = P L U."""
-    return lu_unpack(*dense._linalg_lu_factor(A)[:2])
+    return lu_unpack(*elimination._linalg_lu_factor(A)[:2])
 
 
 @with_out
@@ -386,7 +386,7 @@ def lu_solve_factored(LU, pivots, B, *, left=True, adjoint=False):
 @with_out
 def lu(A, pivot=True, get_infos=False):
     """(LU, pivots), with `get_infos` also 0 for each matrix that has a decomposition."""
-    packed = dense._linalg_lu_factor(A)
+    packed = elimination._linalg_lu_factor(A)
     return packed if get_infos else LuFactor(*packed[:2])
 
 
@@ -420,7 +420,7 @@ def matrix_power(input, n):
 @public(method=True)
 def matrix_exp(A):
     """The matrix exponential."""
-    return dense._matrix_exp(A)
+    return elimination._matrix_exp(A)
 
 
 @with_out
@@ -561,7 +561,7 @@ def geqrf(input):
     """(a, tau): R above the diagonal, and below it the vectors of the reflections that make up Q."""
     from flambeau.ops.host import array_of, tensor_of
     dense.matrices("geqrf", input)
-    a, tau = dense.reflections(array_of(input.detach()))
+    a, tau = elimination.reflections(array_of(input.detach()))
     return Geqrf(tensor_of(a, input.dtype), tensor_of(tau, input.dtype))
 
 

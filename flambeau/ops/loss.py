@@ -17,6 +17,7 @@ from flambeau.ops.mathematics import exp, log, log1p
 from flambeau.ops.normalize import along, drop, narrow, require_floating, widen
 from flambeau.ops.reduce import amax, amin, sum
 from flambeau.ops.samples import ulps
+from flambeau.ops.wrapped import elements_of
 from flambeau.ops.spec import op
 from flambeau.ops.view import unsqueeze
 from flambeau.runtime._core import Tensor
@@ -308,11 +309,12 @@ def cross_entropy(input, target, weight=None, ignore_index=-100, reduction="mean
 def checked_loss(name, loss, input, target, ignore_index):
     """The loss of class numbers, which is NaN where a target is none; then the eager call is refused."""
     if not getattr(type(loss), "is_traced", False) and not loss.is_shape_only:
-        if loss.ndim == 0:
-            value = loss.item()
+        values = elements_of(loss)
+        if values.ndim == 0:
+            value = values.item()
             wrong = value != value
         else:
-            wrong = numpy.isnan(widen(loss.detach()).numpy()).any()
+            wrong = numpy.isnan(widen(values.detach()).numpy()).any()
         if wrong:
             check_classes(name, input, target, ignore_index)
     return loss
@@ -323,7 +325,7 @@ def check_classes(name, input, target, ignore_index):
     classes = input.shape[class_axis(input)]
     if target.numel() == 0:
         return
-    numbers = target.detach().numpy()
+    numbers = elements_of(target).detach().numpy()
     wrong = (numbers != ignore_index) & ((numbers < 0) | (numbers >= classes))
     if wrong.any():
         place = tuple(int(i) for i in numpy.argwhere(wrong)[0])

@@ -5,10 +5,10 @@ from flambeau.base.lazy import LazyModule
 from flambeau.ops.kinds import Composite, Contraction, broadcast, compute_dtype
 from flambeau.ops.samples import ulps
 from flambeau.ops.out import with_out
-from flambeau.ops.spec import op
+from flambeau.ops.spec import op, public
 from flambeau.ops.trace import current, unify
 from flambeau.ops.view import expand, reshape, squeeze, transpose, unsqueeze
-from flambeau.types.dtype import FLOATING, float32, float64, int64
+from flambeau.types.dtype import FLOATING, float32, float64, int8, int32, int64
 from flambeau.types.shape import parse_axes, show_shape
 
 numpy = LazyModule("numpy")
@@ -23,8 +23,10 @@ def same_dtype(name, first, *others):
 
 
 def accumulator(dtype):
-    """The dtype of the sums."""
-    return compute_dtype(dtype) if dtype.kind == "f" else int64
+    """The dtype of the sums; integers wrap, so that the result's width or any wider one will do."""
+    if dtype.kind == "f":
+        return compute_dtype(dtype)
+    return int32 if dtype.itemsize <= 4 else int64
 
 
 @op
@@ -104,6 +106,9 @@ def _hint(x, y):
 
 
 def _batched(x, y):
+    one_result = isinstance(x.shape[-2], int) and isinstance(y.shape[-1], int) and x.shape[-2] == y.shape[-1] == 1
+    if one_result and x.dtype in LinearRow.dtypes:
+        return linear_row(x, transpose(y, 0, 1)) if x.ndim == y.ndim == 2 else _dots(x, y)     # noqa: F821
     if x.ndim == 2 and y.ndim == 2:
         return mm(x, y)         # noqa: F821
     if y.ndim == 2:
@@ -121,6 +126,56 @@ def _batched(x, y):
 
 
 @op
+class IntMm(Contraction):
+    """(m, k) @ (k, n) of int8, summed in int32."""
+
+    internal = True
+    signature = "input, mat2"
+    operands = ("input", "mat2")
+    dtypes = (int8,)
+    differentiable = False
+
+    def samples(rng, shape):
+        return [rng.integers(-128, 128, (5, 7)), rng.integers(-128, 128, (7, 3))]
+
+    def prepare(self, values):
+        x, y = values["input"], values["mat2"]
+        for tensor in (x, y):
+            if tensor.dtype is not int8:
+                fail("_int_mm", "the operands are of int8", tensor.dtype, kind=DTypeError)
+            if tensor.ndim != 2:
+                fail("_int_mm", "the operands are matrices", f"{tensor.ndim} axes", "2", kind=ShapeError)
+        return values
+
+    def infer(self, inputs, attrs):
+        shape = parse_axes("m k, k n -> m n").output_shape(
+            *(i.shape for i in inputs), op="_int_mm", unify=unify if current() is not None else None)
+        return [(int32, shape)]
+
+    def reference(input, mat2):
+        return numpy.matmul(input.astype("int32"), mat2.astype("int32"))
+
+    def lower(planner, inputs, outputs):
+        planner.templates.product(planner, inputs[0], inputs[1], None, outputs[0])
+
+
+@public()
+def _int_mm(input, mat2, *, out=None):
+    """The product of two int8 matrices in int32: (m, k), (k, n) -> (m, n).
+
+    >>> _int_mm(fl.full((1, 2), 100, dtype=fl.int8), fl.full((2, 1), 100, dtype=fl.int8))
+    tensor([[20000]], dtype=flambeau.int32)
+    """
+    return int_mm(input, mat2) if out is None else int_mm(input, mat2, out=out)           # noqa: F821
+
+
+def _dots(x, y):
+    """(..., 1, k) @ (..., k, 1): row times row, summed along k."""
+    from flambeau.ops.reduce import sum as total
+    return unsqueeze(total(x * transpose(y, -1, -2), (-1,)), -1)
+
+
+@op
 class LinearRows(Contraction):
     """(rows, k), (n, k), bias (n) or None -> (rows, n): x @ weight.T + bias in one kernel."""
 
@@ -134,8 +189,9 @@ class LinearRows(Contraction):
         return [rng.uniform(-1, 1, (5, 7)), rng.uniform(-1, 1, (3, 7)), rng.uniform(-1, 1, (3,))]
 
     def infer_shape(x, w, bias=None, **attrs):
-        return parse_axes("m k, n k -> m n").output_shape(x, w, op="linear",
-                                                         unify=unify if current() is not None else None)
+        operands = (x, w) if bias is None else (x, w, bias)
+        return parse_axes("m k, n k -> m n" if bias is None else "m k, n k, n -> m n").output_shape(
+            *operands, op="linear", unify=unify if current() is not None else None)
 
     def reference(input, weight, bias=None):
         out = numpy.matmul(input, weight.T)
@@ -175,26 +231,44 @@ class LinearRow(Composite):
         return unsqueeze(sums if bias is None else sums + bias, 0)
 
 
-@with_out
-def linear(input, weight, bias=None):
-    """input @ weight.T + bias: (..., k), (n, k), (n) -> (..., n)."""
-    same_dtype("linear", input, weight, bias)
-    if weight.ndim == 1:
-        out = matmul(input, weight)         # noqa: F821
+@op
+class Linear(Composite):
+    """input @ weight.T + bias: (..., k), (n, k), (n) -> (..., n); a weight (k) gives (...)."""
+
+    internal = True             # a function of nn.functional, and no method
+    signature = "input, weight, bias=None"
+    operands = ("input", "weight", "bias")
+    dtypes = FLOATING
+    tolerance = ulps(256)
+
+    def samples(rng, shape):
+        return [rng.uniform(-1, 1, (2, 5, 7)), rng.uniform(-1, 1, (3, 7)), rng.uniform(-1, 1, (3,))]
+
+    def prepare(self, values):
+        input, weight = values["input"], values["weight"]
+        same_dtype("linear", input, weight, values["bias"])
+        if input.shape[-1] != weight.shape[-1] and isinstance(input.shape[-1], int):
+            fail("linear", "inner sizes differ",
+                 f"{show_shape(input.shape)} with weight {show_shape(weight.shape)}",
+                 f"an input whose last axis has size {weight.shape[-1]}", hint="check in_features of the layer",
+                 kind=ShapeError)
+        return values
+
+    def reference(input, weight, bias=None):
+        out = numpy.matmul(input, weight.T)
         return out if bias is None else out + bias
-    if input.shape[-1] != weight.shape[-1] and isinstance(input.shape[-1], int):
-        fail("linear", "inner sizes differ",
-             f"{show_shape(input.shape)} with weight {show_shape(weight.shape)}",
-             f"an input whose last axis has size {weight.shape[-1]}", hint="check in_features of the layer",
-             kind=ShapeError)
-    if input.ndim == 2:
-        one_row = isinstance(input.shape[0], int) and input.shape[0] == 1 and input.dtype in LinearRow.dtypes
-        return (linear_row if one_row else linear_rows)(input, weight, bias)         # noqa: F821
-    rows = 1
-    for s in input.shape[:-1]:
-        rows = rows * s
-    out = linear_rows(reshape(input, (rows, input.shape[-1])), weight, bias)        # noqa: F821
-    return reshape(out, (*input.shape[:-1], weight.shape[0]))
+
+    def compute(input, weight, bias=None):
+        if weight.ndim == 1:
+            out = matmul(input, weight)         # noqa: F821
+            return out if bias is None else out + bias
+        rows = 1
+        for s in input.shape[:-1]:
+            rows = rows * s
+        flat = input if input.ndim == 2 else reshape(input, (rows, input.shape[-1]))
+        one_row = isinstance(rows, int) and rows == 1 and input.dtype in LinearRow.dtypes
+        out = (linear_row if one_row else linear_rows)(flat, weight, bias)         # noqa: F821
+        return out if input.ndim == 2 else reshape(out, (*input.shape[:-1], weight.shape[0]))
 
 
 @with_out

@@ -1,32 +1,26 @@
 """Elements named by row-major numbers, masks or a tuple of index tensors: taken, put and added.
 
 All of it comes down to reads and writes of the flat tensor at a vector of row-major numbers: `index_select`
-and `flat_put`. Masks become numbers on the host, since how many there are is known only then.
+and `flat_put`. Masks become numbers first: how many there are is known only then.
 """
 
 from flambeau.base.errors import fail
-from flambeau.base.lazy import LazyModule
-from flambeau.ops.create import iota
+from flambeau.ops.chosen import as_mask, true_places
+from flambeau.ops.create import full, iota
 from flambeau.ops.elementwise import cast
 from flambeau.ops.index import check_index, gather, index_select
+from flambeau.ops.join import cat
 from flambeau.ops.kinds import broadcast
 from flambeau.ops.out import with_out
 from flambeau.ops.scatter import as_numbers, front, same_dtype, scatter_rows
 from flambeau.ops.spec import FUNCTIONS, public
-from flambeau.ops.view import clone, expand, reshape
+from flambeau.ops.view import clone, expand, narrow, reshape
 from flambeau.types.dtype import bool_, int32, int64
 from flambeau.types.shape import normalize_axis, numel
 
-numpy = LazyModule("numpy")
 
 
 # ---------------------------------------------------------------------------------- elements by number
-def nonzero_places(mask):
-    """The row-major numbers of the true elements of a real mask: (count,)."""
-    from flambeau.ops.host import array_of, tensor_of
-    return tensor_of(numpy.flatnonzero(array_of(mask.detach())), int64)
-
-
 def flat_put(input, places, source, mode="set"):
     """A copy of input with the flat elements `places` combined with a flat source."""
     if input.numel() == 0:
@@ -91,7 +85,7 @@ def masked_select(input, mask):
     if mask.dtype is not bool_:
         fail("masked_select", "masked_select: expected BoolTensor for mask", mask.dtype)
     shape = broadcast("masked_select", tuple(input.shape), tuple(mask.shape))
-    places = nonzero_places(expand(mask, shape))
+    places = true_places(expand(mask, shape))
     if numel(shape) == 0:
         return reshape(input, (-1,)) if input.numel() else reshape(input, (0,))
     return index_select(reshape(expand(input, shape), (-1,)), 0, places)
@@ -105,7 +99,7 @@ def masked_scatter(input, mask, source):
              mask.dtype)
     same_dtype("masked_scatter", input, source)
     shape = broadcast("masked_scatter", tuple(input.shape), tuple(mask.shape))
-    places = nonzero_places(expand(mask, shape))
+    places = true_places(expand(mask, shape))
     if places.numel() > source.numel():
         fail("masked_scatter",
              "masked_scatter: expected self and source to have same number of elements in total, "
@@ -127,7 +121,7 @@ def flat_places(name, shape, indices):
                 if len(items) + a >= len(shape) or shape[len(items) + a] != size:
                     fail(name, f"the shape of the mask {list(index.shape)} does not match the shape of the "
                          f"indexed tensor {list(shape)}", kind=IndexError)
-            items.extend(_coordinates(nonzero_places(index), index.shape))
+            items.extend(_coordinates(true_places(index), index.shape))
         else:
             items.append(index)
     if len(items) > len(shape):
@@ -179,20 +173,18 @@ def index_put(input, indices, values, accumulate=False):
 @public()
 def argwhere(input):
     """The places of the non-zero elements: (count, rank)."""
-    from flambeau.ops.host import array_of, tensor_of
-    return tensor_of(numpy.argwhere(array_of(input.detach())), int64)
+    return true_places(as_mask(input), coordinates=True)
 
 
 @public()
 def nonzero_static(input, *, size, fill_value=-1):
     """The places of the first `size` non-zero elements, padded with `fill_value`: (size, rank)."""
-    from flambeau.ops.host import array_of, tensor_of
     if size < 0:
         fail("nonzero_static", "nonzero_static: 'size' must be an non-negative integer", size)
-    found = numpy.argwhere(array_of(input.detach()))[:size]
-    padded = numpy.full((size, input.ndim), fill_value, "int64")
-    padded[:len(found)] = found
-    return tensor_of(padded, int64)
+    found = argwhere(input)
+    if found.shape[0] >= size:
+        return clone(narrow(found, 0, 0, size))
+    return cat((found, full((size - found.shape[0], input.ndim), fill_value, int64)))
 
 
 @public(method=False)

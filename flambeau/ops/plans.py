@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from flambeau.base.errors import ArgumentError, fail
 from flambeau.ir.graph import Graph, Literal, Node, Value
 from flambeau.ops import trace
+from flambeau.ops.wrapped import wrapped_among
 from flambeau.runtime import _core
 from flambeau.runtime._core import Tensor
 from flambeau.types import dtype as dtypes
@@ -185,6 +186,11 @@ def remember(operation, args, kwargs, values, result=None):
 
 
 def make_plan(operation, values, operands, attrs):
+    return compiler().plan(*signature_and_graph(operation, values, operands, attrs))
+
+
+def signature_and_graph(operation, values, operands, attrs):
+    """What the compiler is asked for: the Signature of a call and its Graph."""
     described = []
     for i, o in enumerate(operands):
         described.append(operand_of(i, o) if isinstance(o, Tensor) else Operand(_number_dtype(o, operands), (), None, True))
@@ -201,8 +207,7 @@ def make_plan(operation, values, operands, attrs):
     results = tuple((o.dtype, tuple(o.shape) if isinstance(o, Value) else ()) for o in graph.outputs)
     sizes = tuple((str(s), i, axis) for i, d in enumerate(described) for axis, s in enumerate(d.shape) if isinstance(s, Dim))
     described = [Operand(d.dtype, tracer.resolve(d.shape), d.layout, d.number) for d in described]
-    signature = Signature(operation.name, tuple(described), attrs, results, tuple(tracer.constraints), operation, sizes)
-    return compiler().plan(signature, graph)
+    return Signature(operation.name, tuple(described), attrs, results, tuple(tracer.constraints), operation, sizes), graph
 
 
 def _number_dtype(number, operands):
@@ -265,6 +270,14 @@ def assemble(operation, operands, attrs):
 def apply(operation, operands, attrs):
     """Call an op with graph operands and attributes (used by replay)."""
     values = assemble(operation, operands, attrs)
+    return interpret(operation, operands, values)
+
+
+def interpret(operation, operands, values):
+    """Run a call whose arguments are prepared."""
+    wrapped = wrapped_among(operands)
+    if wrapped is not None:
+        return wrapped.level.process(operation, values)
     for v in operands:
         if getattr(type(v), "is_traced", False):
             return operation.trace(v.tracer, values)
@@ -526,7 +539,7 @@ def derivative(node, grad):
         grads = [zeros_of(s) if g is None and r in roles else g
                  for r, (g, s) in enumerate(zip(grads, node.output_shapes_))]
     feed = [grads[r] if r < 100 else inputs[r - 100] if r < 200 else outputs[r - 200] for r in roles]
-    feed = [_as_tensor(f, v.dtype) for f, v in zip(feed, rule.graph.inputs)]
+    feed = [as_tensor(f, v.dtype) for f, v in zip(feed, rule.graph.inputs)]
     results = trace.replay(rule.graph, feed)
     got = [None] * len(inputs)
     for target, result in zip(targets, results):
@@ -537,7 +550,7 @@ def derivative(node, grad):
     return got
 
 
-def _as_tensor(value, dtype):
+def as_tensor(value, dtype):
     """A saved number as a 0-d tensor, so that ops on numbers alone can be replayed."""
     if isinstance(value, Tensor):
         return value

@@ -5,22 +5,27 @@ Inputs are (batch, channels, *sizes) or (channels, *sizes). Indices are places i
 by row.
 """
 
+import math
+
 from flambeau.base.errors import ShapeError, fail
 from flambeau.base.lazy import LazyModule
 from flambeau.ops.create import iota
-from flambeau.ops.elementwise import minimum, sign, where
-from flambeau.ops.index import gather, gather_sum, index_select
+from flambeau.ops.elementwise import sign, where
+from flambeau.ops.index import gather, gather_sum
 from flambeau.ops.kinds import Window
-from flambeau.ops.normalize import narrow
-from flambeau.ops.reduce import amax, amin, sum as total
+from flambeau.ops.normalize import narrow, widen
+from flambeau.ops.reduce import amax, amin, mean
+from flambeau.ops.resample import resample_axis
 from flambeau.ops.samples import ulps
 from flambeau.ops.spec import op, public
-from flambeau.ops.view import expand, flatten, reshape, squeeze
+from flambeau.ops.view import flatten, reshape, squeeze
 from flambeau.ops.window import max_pool2d_with_indices, pool_params, pool_size, unfold
 from flambeau.types.dtype import FLOATING, int64
 from flambeau.types.shape import show_shape
 
 numpy = LazyModule("numpy")
+
+LARGE_WINDOW = 16           # elements of a window from which on means are taken axis by axis
 
 
 # ------------------------------------------------------------------------------ means of windows of planes
@@ -192,11 +197,17 @@ def max_pool(name, rank, input, kernel_size, stride, padding, dilation, ceil_mod
 def max_over_depth(values, places, sizes, w):
     """From the maxima of planes (planes, depth, h', w') and their places to those of whole windows."""
     count, depth, height, width = values.shape
-    area = height * width
-    best, chosen = max_pool2d_with_indices(reshape(values, (count, 1, depth, area)), *w.depth(), w.ceil_mode)
+    best, chosen = max_pool2d_with_indices(reshape(values, (count, 1, depth, height * width)), *w.depth(), w.ceil_mode)
+    return places_in_depth(best, chosen, places, sizes, best.shape[2])
+
+
+def places_in_depth(best, chosen, places, sizes, depth):
+    """(values, places) as (planes, depth', h', w') from maxima over the depth (planes, 1, depth', h' * w'), their
+    places in (depth, h' * w') and the places in a plane of what was chosen from."""
+    count, _, height, width = places.shape
     chosen = flatten(chosen, 1)
-    place = gather(flatten(places, 1), 1, chosen) + chosen // area * (sizes[2] * sizes[3])
-    shape = (count, best.shape[2], height, width)
+    place = gather(flatten(places, 1), 1, chosen) + chosen // (height * width) * (sizes[2] * sizes[3])
+    shape = (count, depth, height, width)
     return reshape(best, shape), reshape(place, shape)
 
 
@@ -205,6 +216,8 @@ def avg_pool(name, rank, input, kernel_size, stride, padding, ceil_mode, count_i
     if divisor_override is not None and divisor_override == 0:
         fail(name, "divisor must be not zero", divisor_override, kind=RuntimeError)
     w = Windows(name, rank, input, kernel_size, stride, padding, 1, ceil_mode)
+    if math.prod(w.kernel) > LARGE_WINDOW:
+        return avg_by_axes(input, w, bool(count_include_pad), divisor_override)
     kernel, step, border, _ = w.planes()
     shared = (w.ceil_mode, bool(count_include_pad))
     first_divisor = 1 if rank == 3 and divisor_override is not None else divisor_override
@@ -216,6 +229,16 @@ def avg_pool(name, rank, input, kernel_size, stride, padding, ceil_mode, count_i
         out = average_planes(out, kernel, step, border, *shared, divisor_override)              # noqa: F821
         out = reshape(out, (count, out.shape[2], height, width))
     return from_planes(out, input, rank)
+
+
+def avg_by_axes(input, w, include_pad, divisor_override):
+    """The mean of each window as the mean along one axis after the other."""
+    out, mode = widen(input), "windows" if divisor_override is None else "sums"
+    for i in range(w.rank):
+        axis = input.ndim - w.rank + i
+        count = pool_size(input.shape[axis], w.kernel[i], w.stride[i], w.padding[i], 1, w.ceil_mode)
+        out = resample_axis(out, axis, count, mode, (w.kernel[i], w.stride[i], w.padding[i]), False, include_pad)
+    return narrow(out if divisor_override is None else out / divisor_override, input.dtype)
 
 
 @public(method=False)
@@ -292,48 +315,75 @@ def wanted_sizes(name, rank, input, output_size):
     return sizes
 
 
-def even_windows(x, axis, count):
-    """(the axis as two: windows and their elements, which elements belong to their window, the places along
-    the axis). Window i reaches from floor(i * size / count) to ceil((i + 1) * size / count)."""
-    size = x.shape[axis]
-    longest = max(-(-(i + 1) * size // count) - i * size // count for i in range(count)) if count else 1
-    number, step = iota((count, longest), 0, int64), iota((count, longest), 1, int64)
-    place = number * size // max(count, 1) + step
-    inside = place < ((number + 1) * size + count - 1) // max(count, 1)
-    place = minimum(place, size - 1)
-    picked = index_select(x, axis, reshape(place, (count * longest,)))
-    picked = reshape(picked, (*x.shape[:axis], count, longest, *x.shape[axis + 1:]))
-    shape = (count, longest) + (1,) * (x.ndim - axis - 1)
-    return picked, reshape(inside, shape), reshape(place, shape)
+@op
+class AdaptiveMaxPlanes(Window):
+    """The maximum, and its place in the plane, of windows that cover a plane evenly."""
+
+    internal = True
+    signature = "image, height, width"
+    operands = ("image",)
+    outputs = ("values", "indices")
+    dtypes = FLOATING
+    tolerance = ulps(0)
+    cases = [{"height": 3, "width": 2}, {"height": 7, "width": 9}]
+
+    def samples(rng, shape):
+        return [rng.uniform(-1, 1, (2, 3, 7, 5))]
+
+    def infer_shape(x, *, height, width):
+        return ((x[0], x[1], height, width),) * 2
+
+    def infer_dtype(x, **attrs):
+        return x, int64
+
+    def lower(planner, inputs, outputs, **attrs):
+        x = planner.dense(inputs[0])
+        planner.launch_template(planner.templates.adaptive_max_pool2d(x.dtype), [x, *outputs],
+                                pool_params(x, outputs[0]), 8 * (count_of(x) + count_of(outputs[0])))
+
+    def derivative(grads, out, x, *, height, width):
+        from flambeau.ops.window import max_pool2d_gradient
+        return max_pool2d_gradient(grads[0], out[1], tuple(x.shape), None, None, None, None)
+
+    def reference(image, height, width):
+        values = numpy.empty((*image.shape[:2], height, width), image.dtype)
+        places = numpy.empty(values.shape, "int64")
+        for row in range(height):
+            for column in range(width):
+                (top, bottom), (left, right) = (
+                    (i * size // count, -(-(i + 1) * size // count)) for i, size, count in
+                    zip((row, column), image.shape[2:], (height, width)))
+                window = image[:, :, top:bottom, left:right].reshape(*image.shape[:2], -1)
+                best = window.argmax(-1)
+                values[:, :, row, column] = window.max(-1)
+                places[:, :, row, column] = (best // (right - left) + top) * image.shape[3] + best % (right - left) + left
+        return values, places
 
 
 def adaptive_avg_pool(name, rank, input, output_size):
     """The means of windows that cover the input evenly."""
-    out = input
-    for axis, count in enumerate(wanted_sizes(name, rank, input, output_size), input.ndim - rank):
-        if count == out.shape[axis]:
-            continue
-        picked, inside, _ = even_windows(out, axis, count)
-        lengths = total(inside, 1, True)
-        out = squeeze(total(where(inside, picked, 0.0), axis + 1, True) / lengths, axis + 1)
-    return out
+    sizes = wanted_sizes(name, rank, input, output_size)
+    if all(s == 1 for s in sizes):
+        return mean(input, tuple(range(-rank, 0)), True)
+    out = widen(input)
+    for axis in range(rank):
+        if sizes[axis] != out.shape[axis - rank]:
+            out = resample_axis(out, input.ndim - rank + axis, sizes[axis], "even")
+    return narrow(out, input.dtype)
 
 
 def adaptive_max_pool(name, rank, input, output_size):
     """(the maxima of windows that cover the input evenly, their places)."""
     sizes = wanted_sizes(name, rank, input, output_size)
-    places, unit = None, 1
-    out = input
-    for axis in range(input.ndim - 1, input.ndim - rank - 1, -1):
-        count = sizes[axis - input.ndim]
-        picked, inside, place = even_windows(out, axis, count)
-        out, chosen = first_largest(picked, inside, axis + 1)
-        own = gather(expand(place, tuple(picked.shape)), axis + 1, chosen) * unit
-        if places is not None:
-            moved, _, _ = even_windows(places, axis, count)
-            own = own + gather(moved, axis + 1, chosen)
-        places, unit = squeeze(own, axis + 1), unit * input.shape[axis]
-    return out, places
+    height, width = (1, *sizes)[-2:]
+    x = as_planes(input, rank)
+    values, places = adaptive_max_planes(x, height, width)                                      # noqa: F821
+    if rank == 3:
+        count, depth = values.shape[:2]
+        flat = reshape(values, (count, 1, depth, height * width))
+        best, chosen = adaptive_max_planes(flat, sizes[0], height * width)                      # noqa: F821
+        values, places = places_in_depth(best, chosen, places, x.shape, sizes[0])
+    return from_planes(values, input, rank), from_planes(places, input, rank)
 
 
 def first_largest(picked, inside, axis):

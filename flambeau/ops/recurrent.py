@@ -1,9 +1,9 @@
-"""Recurrent cells behind their matrix products, one step at a time or a whole sequence in one kernel each way.
+"""Recurrent cells: one step behind its matrix products, or a layer's whole sequence, in one kernel each way.
 
 `projected` is the product of the inputs, `own` that of the last state; gates stand side by side in both.
 """
 
-from flambeau.base.errors import ShapeError, fail
+from flambeau.base.errors import ArgumentError, ShapeError, fail
 from flambeau.base.lazy import LazyModule
 from flambeau.ops import plans
 from flambeau.ops.activation import sigmoid
@@ -18,7 +18,7 @@ from flambeau.ops.reduce import sum as total
 from flambeau.ops.samples import ulps
 from flambeau.ops.spec import op
 from flambeau.ops.trace import current, unify
-from flambeau.ops.view import slice_, transpose
+from flambeau.ops.view import reshape, slice_, transpose
 from flambeau.runtime import _core
 from flambeau.types.dtype import FLOATING, float32, float64, int64
 
@@ -145,32 +145,31 @@ KEPT = {"tanh": 0, "relu": 0, "lstm": 4, "gru": 4}      # values of each unit an
 
 def check_layer(name, values):
     """The sizes and dtypes of a layer's operands."""
-    projected, weight, starts, hidden = (values[n] for n in ("projected", "weight", "starts", "hidden"))
-    cell, bias = values["cell"], values["bias"]
-    same_dtype(name, projected, weight, hidden, cell, bias)
-    if starts.dtype is not int64 or starts.ndim != 1 or hidden.ndim != 2:
-        fail(name, "starts or hidden are not what they should be", [starts.dtype, tuple(starts.shape),
-                                                                    tuple(hidden.shape)],
-             "int64 (steps + 1) and (batch, hidden)", kind=ShapeError)
-    width = hidden.shape[1]
+    x, weight_ih, weight_hh, starts, hidden, cell, bias_ih, bias_hh = (values[n] for n in RecurrentLayer.operands)
+    same_dtype(name, x, weight_ih, weight_hh, hidden, cell, bias_ih, bias_hh)
+    if starts.dtype is not int64 or starts.ndim != 1 or hidden.ndim != 2 or x.ndim != 2:
+        fail(name, "the operands are not what they should be",
+             [starts.dtype, *(tuple(t.shape) for t in (starts, x, hidden))],
+             "starts: int64 (steps + 1), input (rows, width) and hidden (batch, hidden)", kind=ShapeError)
+    batch, width = hidden.shape
     rows = GATES[values["mode"]] * width
-    fits = projected.ndim == 2 and same_sizes((projected.shape[1],), (rows,)) \
-        and same_sizes(tuple(weight.shape), (rows, width)) \
-        and (cell is None or same_sizes(tuple(cell.shape), tuple(hidden.shape))) \
-        and (bias is None or same_sizes(tuple(bias.shape), (rows,))) and (cell is None) != (values["mode"] == "lstm")
-    if not fits:
-        fail(name, "gates and state do not fit", [tuple(x.shape) for x in (projected, weight, hidden)],
-             "(rows, gates * hidden), (gates * hidden, hidden) and (batch, hidden)", kind=ShapeError)
+    wanted = [(weight_ih, (rows, x.shape[1])), (weight_hh, (rows, width)), (cell, (batch, width)),
+              (bias_ih, (rows,)), (bias_hh, (rows,))]
+    for given, shape in wanted:
+        if given is not None and not same_sizes(tuple(given.shape), shape):
+            fail(name, "sizes do not fit", tuple(given.shape), shape, kind=ShapeError)
+    if (cell is None) == (values["mode"] == "lstm") or (bias_ih is None) != (bias_hh is None):
+        fail(name, "a cell goes with an LSTM, and one bias with the other", kind=ArgumentError)
 
 
 @op
 class RecurrentLayer(Template):
     """All steps of one layer in one direction, in one kernel.
 
-    projected (rows, gates * hidden): the inputs' product, one step after the other; step t has rows
-    starts[t] to starts[t + 1], no more than the step before (packed sequences) nor than the batch. weight
-    (gates * hidden, hidden), hidden and cell (batch, hidden); bias (gates * hidden) is added to the product
-    of the state. mode: 'tanh', 'relu', 'lstm' or 'gru'; `reverse` runs from the last step to the first.
+    input (rows, width): one step after the other; step t has rows starts[t] to starts[t + 1], no more than the
+    step before (packed sequences) nor than the batch. weight_ih (gates * hidden, width), weight_hh (gates *
+    hidden, hidden), hidden and cell (batch, hidden), biases (gates * hidden). mode: 'tanh', 'relu', 'lstm' or
+    'gru'; `reverse` runs from the last step to the first.
 
     Gives output (rows, hidden), the last state of each sequence and, with `keep`, what backward needs; what
     there is none of is empty.
@@ -178,8 +177,9 @@ class RecurrentLayer(Template):
 
     internal = True
     kind = "scan"
-    signature = "projected, weight, starts, hidden, cell=None, bias=None, mode='lstm', reverse=False, keep=True"
-    operands = ("projected", "weight", "starts", "hidden", "cell", "bias")
+    signature = ("input, weight_ih, weight_hh, starts, hidden, cell=None, bias_ih=None, bias_hh=None, "
+                 "mode='lstm', reverse=False, keep=True")
+    operands = ("input", "weight_ih", "weight_hh", "starts", "hidden", "cell", "bias_ih", "bias_hh")
     outputs = ("output", "last", "last_cell", "gates", "before", "cells")
     dtypes = (float32, float64)
     tolerance = ulps(256)
@@ -188,38 +188,38 @@ class RecurrentLayer(Template):
         check_layer(self.name, values)
         return values
 
-    def infer_shape(projected, weight, starts, hidden, *others, mode, keep, **attributes):
-        rows, width, none = projected[0], hidden[1], (0,)
+    def infer_shape(x, weight_ih, weight_hh, starts, hidden, *others, mode, keep, **attributes):
+        count, width, none = x[0], hidden[1], (0,)
         if current() is not None:           # what the plan checks when it runs
-            pairs = [(weight[1], width), (weight[0], GATES[mode] * width), (projected[1], GATES[mode] * width)]
+            rows = GATES[mode] * width
+            pairs = [(weight_ih[1], x[1]), (weight_ih[0], rows), (weight_hh[1], width), (weight_hh[0], rows)]
             for shape in others:
-                pairs += zip(shape, hidden if len(shape) == 2 else (GATES[mode] * width,))
+                pairs += zip(shape, hidden if len(shape) == 2 else (rows,))
             for pair in pairs:
                 unify(*pair)
-        each, lstm = (rows, width), mode == "lstm"
-        kept = (rows, KEPT[mode] * width) if keep and KEPT[mode] else none
+        each, lstm = (count, width), mode == "lstm"
+        kept = (count, KEPT[mode] * width) if keep and KEPT[mode] else none
         return each, hidden, hidden if lstm else none, kept, each if keep else none, each if keep and lstm else none
 
-    def infer_dtype(projected, *others, **attributes):
-        return projected
+    def infer_dtype(x, *others, **attributes):
+        return x
 
-    def lower(planner, inputs, outputs, *, mode, reverse, keep, cell="given", bias="given"):
-        inputs = list(inputs)
-        for position, operand in ((4, cell), (5, bias)):
-            if operand is None:
-                inputs.insert(position, None)
-        planner.templates.recurrent.launch_layer(planner, mode, inputs, outputs, reverse, keep)
+    def lower(planner, inputs, outputs, *, mode, reverse, keep, **attributes):
+        named = slots_of(RecurrentLayer, inputs, attributes)
+        planner.templates.recurrent.launch_layer(planner, mode, named, outputs, reverse, keep)
 
-    def derivative(grad, out, projected, weight, starts, hidden, cell=None, bias=None, *, mode, reverse):
+    def derivative(grad, out, x, weight_ih, weight_hh, starts, hidden, cell=None, bias_ih=None, bias_hh=None, *,
+                   mode, reverse):
         lstm = mode == "lstm"
-        of_projected, of_own, of_hidden, of_cell = recurrent_gradient(      # noqa: F821
-            grad[0], grad[1], grad[2] if lstm else None, projected, weight, starts, hidden, cell, bias,
-            out[0], out[3] if KEPT[mode] else None, out[4], out[5] if lstm else None, mode, reverse)
+        of_given, of_own, of_hidden, of_cell = recurrent_gradient(      # noqa: F821
+            grad[0], grad[1], grad[2] if lstm else None, x, weight_ih, weight_hh, starts, hidden, cell, bias_ih,
+            bias_hh, out[0], out[3] if KEPT[mode] else None, out[4], out[5] if lstm else None, mode, reverse)
         if mode != "gru":
-            of_own = of_projected
-        of_weight = recurrent_weight_gradient(of_own, out[4], out[0], hidden, starts, reverse)  # noqa: F821
-        return (of_projected, of_weight, None, of_hidden, of_cell if lstm else None,
-                None if bias is None else total(of_own, 0))
+            of_own = of_given
+        of_weight_hh = recurrent_weight_gradient(of_own, out[4], out[0], hidden, starts, reverse)  # noqa: F821
+        biases = (None, None) if bias_ih is None else (total(of_given, 0), total(of_own, 0))
+        return (mm(of_given, weight_ih), mm(transpose(of_given, 0, 1), x), of_weight_hh, None, of_hidden,
+                of_cell if lstm else None, *biases)
 
 
 @op
@@ -233,27 +233,25 @@ class RecurrentGradient(Template):
     internal = True
     differentiable = False
     kind = "scan"
-    signature = ("of_output, of_last, of_last_cell, projected, weight, starts, hidden, cell, bias, "
-                 "output, gates, before, cells, mode, reverse")
-    operands = ("of_output", "of_last", "of_last_cell", "projected", "weight", "starts", "hidden", "cell",
-                "bias", "output", "gates", "before", "cells")
+    operands = ("of_output", "of_last", "of_last_cell", *RecurrentLayer.operands, "output", "gates", "before",
+                "cells")
+    signature = ", ".join((*operands, "mode", "reverse"))
     outputs = ("of_projected", "of_own", "of_hidden", "of_cell")
     dtypes = (float32, float64)
     tolerance = ulps(256)
 
     def infer(self, inputs, attrs):
         named = slots_of(self, inputs, attrs)
-        dtype, rows, state = inputs[0].dtype, tuple(named["projected"].shape), tuple(named["hidden"].shape)
-        mode, none = attrs["mode"], (0,)
+        dtype, state, mode, none = inputs[0].dtype, tuple(named["hidden"].shape), attrs["mode"], (0,)
+        rows = (named["input"].shape[0], GATES[mode] * state[1])
         return [(dtype, s) for s in (rows, rows if mode == "gru" else none, state,
                                      state if mode == "lstm" else none)]
 
     def eager(self, values):
         tensors = [v for v in values.values() if isinstance(v, _core.Tensor)]
         if _core.grad_mode() and any(t.requires_grad for t in tensors):
-            return self.pack(step_by_step(**{n: values[n] for n in (
-                "of_output", "of_last", "of_last_cell", "projected", "weight", "starts", "hidden", "cell", "bias",
-                "mode", "reverse")}))
+            unused = ("output", "gates", "before", "cells")
+            return self.pack(step_by_step(**{n: v for n, v in values.items() if n not in unused}))
         return super().eager(values)
 
     def lower(planner, inputs, outputs, **attrs):
@@ -293,6 +291,33 @@ def slots_of(operation, inputs, attrs):
     return {name: None if name in attrs else next(inputs) for name in operation.operands}
 
 
+@op
+class StackedStates(Template):
+    """(count, batch, hidden) of count states (batch, hidden)."""
+
+    internal = True
+    kind = "scan"
+    signature = "states"
+    operands = ("states",)
+    dtypes = FLOATING
+
+    def infer_shape(*shapes, **attributes):
+        return (len(shapes), *shapes[0])
+
+    def infer_dtype(first, *others, **attributes):
+        return first
+
+    def lower(planner, inputs, outputs, **attributes):
+        out = outputs[0]
+        for number, source in enumerate(inputs):
+            planner.copy(source, planner.window(out, source.shape, out.strides[1:], number * out.strides[0]))
+
+    def derivative(grad):
+        count, rows, width = grad.shape
+        return tuple(reshape(slice_(grad, (("slice", i, i + 1, 1), ("slice", 0, rows, 1), ("slice", 0, width, 1))),
+                             (rows, width)) for i in range(count))
+
+
 def recurrent(mode, rows, starts, hidden, cell=None, *, weight_ih, weight_hh, bias_ih=None, bias_hh=None,
               weight_hr=None, reverse=False):
     """A whole layer in one direction: (output, last hidden) or, of an LSTM, (output, last hidden, last cell).
@@ -301,28 +326,28 @@ def recurrent(mode, rows, starts, hidden, cell=None, *, weight_ih, weight_hh, bi
     computed in float32. weight_hr projects the output of an LSTM, which then goes step by step.
     """
     dtype = rows.dtype
-    rows, hidden, cell, weight_ih, weight_hh, bias_ih, bias_hh, weight_hr = (
-        None if x is None else widen(x)
-        for x in (rows, hidden, cell, weight_ih, weight_hh, bias_ih, bias_hh, weight_hr))
-    apart = mode == "gru"           # the reset gate stands between the state's product and the sum
-    both = bias_ih if apart or bias_ih is None else bias_ih + bias_hh
-    projected = linear(rows, weight_ih, both)
+    if dtype.itemsize == 2:
+        rows, hidden, cell, weight_ih, weight_hh, bias_ih, bias_hh, weight_hr = (
+            None if x is None else widen(x)
+            for x in (rows, hidden, cell, weight_ih, weight_hh, bias_ih, bias_hh, weight_hr))
     if weight_hr is not None:
-        results = _projected_steps(projected, starts.tolist(), hidden, cell, weight_hh, weight_hr, reverse)
+        results = _projected_steps(linear(rows, weight_ih, bias_ih), starts.tolist(), hidden, cell, weight_hh,
+                                   bias_hh, weight_hr, reverse)
     else:
-        operands = (projected, weight_hh, hidden, cell, bias_hh if apart else None)
+        operands = (rows, weight_ih, weight_hh, starts, hidden, cell, bias_ih, bias_hh)
         keep = _core.grad_mode() and any(x is not None and x.requires_grad for x in operands)
-        results = recurrent_layer(*operands[:2], starts, *operands[2:], mode, reverse, keep)    # noqa: F821
-    return tuple(narrow(x, dtype) for x in results[:3 if mode == "lstm" else 2])
+        results = recurrent_layer(*operands, mode, reverse, keep)       # noqa: F821
+    results = results[:3 if mode == "lstm" else 2]
+    return tuple(narrow(x, dtype) for x in results) if dtype.itemsize == 2 else results
 
 
-def _projected_steps(projected, bounds, hidden, cell, weight_hh, weight_hr, reverse):
+def _projected_steps(projected, bounds, hidden, cell, weight_hh, bias_hh, weight_hr, reverse):
     """The steps of an LSTM with projected outputs."""
     found, order = {}, range(len(bounds) - 1)
     for t in reversed(order) if reverse else order:
         given = rows_of(projected, bounds[t], bounds[t + 1])
         (now, others), (level, other_levels) = (_head(x, given.shape[0]) for x in (hidden, cell))
-        raw, level = lstm_gates(given, linear(now, weight_hh), level)           # noqa: F821
+        raw, level = lstm_gates(given, linear(now, weight_hh, bias_hh), level)           # noqa: F821
         found[t] = linear(raw, weight_hr)
         hidden, cell = _joined(found[t], others), _joined(level, other_levels)
     return cat(tuple(found[t] for t in order), 0), hidden, cell
@@ -344,18 +369,19 @@ def before_each_step(output, hidden, starts, reverse):
     return cat(tuple(found[t] for t in order), 0) if found else output
 
 
-def step_by_step(of_output, of_last, of_last_cell, projected, weight, starts, hidden, cell, bias, mode, reverse):
+def step_by_step(of_output, of_last, of_last_cell, input, weight_ih, weight_hh, starts, hidden, cell, bias_ih,
+                 bias_hh, mode, reverse):
     """The gradients of a layer in ops on the tape: every step forward again, then every step backward."""
-    bounds = starts.tolist()
+    projected, bounds = linear(input, weight_ih, bias_ih), starts.tolist()
     order = list(range(len(bounds) - 1))
     order = order[::-1] if reverse else order
     steps, state = {}, (hidden, cell)
     for t in order:
-        state, steps[t] = _forward_step(rows_of(projected, bounds[t], bounds[t + 1]), state, weight, bias, mode)
+        state, steps[t] = _forward_step(rows_of(projected, bounds[t], bounds[t + 1]), state, weight_hh, bias_hh, mode)
     found, state = {}, (of_last, of_last_cell)
     for t in reversed(order):
         grad = rows_of(of_output, bounds[t], bounds[t + 1])
-        state, found[t] = _backward_step(grad, state, steps[t], weight, mode)
+        state, found[t] = _backward_step(grad, state, steps[t], weight_hh, mode)
     pieces = [cat(tuple(found[t][part] for t in range(len(order))), 0) if order else projected * 0
               for part in range(2 if mode == "gru" else 1)]
     empty = slice_(of_last, (("slice", 0, 0, 1), ("slice", 0, 0, 1)))

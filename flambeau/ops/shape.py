@@ -290,6 +290,8 @@ def sum_to_size(input, *size):
     lead = input.ndim - len(size)
     if lead < 0 or any(s != 1 and s != own for s, own in zip(size, input.shape[lead:])):
         fail("sum_to_size", f"size {{{list(size)}}} is not expandable to size {{{list(input.shape)}}}.")
+    if not size:
+        return total(input)
     axes = (*range(lead), *(lead + i for i, s in enumerate(size) if s == 1 != input.shape[lead + i]))
     return reshape(total(input, axes, True), size) if axes else input
 

@@ -9,20 +9,25 @@ from collections import namedtuple
 
 from flambeau.base.errors import ArgumentError, fail
 from flambeau.base.lazy import LazyModule
+from flambeau.ops.chosen import true_places
 from flambeau.ops.create import full
 from flambeau.ops.elementwise import EVERY, full_like, where
 from flambeau.ops.host import array_of, run_host, tensor_of
-from flambeau.ops.index import gather, gather_sum
+from flambeau.ops.index import gather, gather_sum, index_select
+from flambeau.ops.join import cat
 from flambeau.ops.kinds import Opaque, Template
 from flambeau.ops.out import with_out
 from flambeau.ops.reduce import sum
 from flambeau.ops.samples import ulps, unary_samples
+from flambeau.ops.scan import cumsum
+from flambeau.ops.scatter import scatter_elements
 from flambeau.ops.spec import op, public
 from flambeau.ops.view import narrow, reshape, squeeze
+from flambeau.ops.write import number_in_memory
 from flambeau.runtime import _core
 from flambeau.runtime._core import Tensor
 from flambeau.types.dim import Dim
-from flambeau.types.dtype import int32, int64
+from flambeau.types.dtype import bool_, int32, int64
 from flambeau.types.shape import normalize_axis, show_shape
 
 numpy = LazyModule("numpy")
@@ -132,7 +137,7 @@ class AtRank(Ordered):
         return x, int64
 
     def lower(planner, inputs, outputs, *, dim):
-        planner.templates.order_best.launch_at_rank(planner, *inputs, outputs, dim)
+        planner.templates.order_select.launch_at_rank(planner, *inputs, outputs, dim)
 
     def reference(input, rank, dim):
         places = numpy.take_along_axis(numpy.argsort(input, axis=dim, kind="stable"), rank, dim)
@@ -283,29 +288,28 @@ def most_frequent(lines):
 
 # ------------------------------------------------------------------------------ places in sorted sequences
 @op
-class SortedPlaces(Opaque):
+class SortedPlaces(Template):
     """Where each value goes in the sorted lines of `sequence`: in front of equal elements or behind them."""
 
+    kind = "sort"
     internal = True
     signature = "sequence, values, right=False, out_int32=False"
     operands = ("sequence", "values")
     dtypes = EVERY
     tolerance = ulps(0)
+    differentiable = False
 
     def samples(rng, shape):
-        return [numpy.sort(rng.uniform(-3, 3, (7,))), rng.uniform(-3, 3, shape)]
+        return [numpy.sort(rng.uniform(0, 6, (7,))), rng.uniform(0, 6, shape)]
 
-    def infer(self, inputs, attrs):
-        return [(int32 if attrs["out_int32"] else int64, tuple(inputs[1].shape))]
+    def infer_shape(sequence, values, **attributes):
+        return values
 
-    def host(sequence, values, *, right, out_int32):
-        side = "right" if right else "left"
-        if sequence.ndim == 1:
-            return numpy.searchsorted(sequence, values, side)
-        places = numpy.empty(values.shape, "int64")
-        for where in numpy.ndindex(values.shape[:-1]):
-            places[where] = numpy.searchsorted(sequence[where], values[where], side)
-        return places
+    def infer_dtype(sequence, values, *, right, out_int32):
+        return int32 if out_int32 else int64
+
+    def lower(planner, inputs, outputs, *, right, out_int32):
+        planner.templates.search.launch_search(planner, *inputs, outputs[0], right)
 
     def reference(sequence, values, right=False, out_int32=False):
         return numpy.searchsorted(sequence, values, "right" if right else "left")
@@ -348,7 +352,7 @@ def _as_values(value, sequence):
     """A number as a 0-d tensor of the sequence's dtype."""
     if isinstance(value, Tensor):
         return value
-    return full_like(_core.empty_strided((), None, sequence.dtype), value)
+    return number_in_memory(value, sequence.dtype)
 
 
 @public(method=False)
@@ -365,14 +369,24 @@ def bucketize(input, boundaries, *, out_int32=False, right=False):
 
 
 # ------------------------------------------------------------------------------ distinct elements
-def _results(input, values, inverse, counts, return_inverse, return_counts):
+def _results(values, inverse, counts, return_inverse, return_counts):
     """What unique() returns: the distinct elements, then what was asked for."""
-    found = [tensor_of(values, input.dtype)]
-    if return_inverse:
-        found.append(tensor_of(inverse, int64))
-    if return_counts:
-        found.append(tensor_of(counts, int64))
+    found = [values, *([inverse] if return_inverse else []), *([counts] if return_counts else [])]
     return tuple(found) if len(found) > 1 else found[0]
+
+
+def _runs(flat, return_inverse, return_counts):
+    """(first elements, run number of each element, lengths) of the runs of equal elements of a 1-d tensor."""
+    size = flat.numel()
+    if size == 0:
+        return flat, full((0,), 0, int64), full((0,), 0, int64)
+    differs = narrow(flat, 0, 1, size - 1) != narrow(flat, 0, 0, size - 1)
+    new = cat((full((1,), True, bool_), differs))
+    starts = true_places(new)
+    inverse, counts = cumsum(new, 0) - 1 if return_inverse else None, None
+    if return_counts:
+        counts = cat((narrow(starts, 0, 1, starts.numel() - 1), full((1,), size, int64))) - starts
+    return index_select(flat, 0, starts), inverse, counts
 
 
 @public()
@@ -386,13 +400,19 @@ def unique(input, sorted=True, return_inverse=False, return_counts=False, dim=No
     >>> unique(tensor([1, 3, 2, 3]))
     tensor([1, 2, 3])
     """
-    if dim is not None:
-        dim = normalize_axis(dim, input.ndim, "unique")
+    if dim is None and input.dtype.kind != "c":
+        values, places = sort(reshape(input.detach(), (-1,)), 0)            # noqa: F821
+        values, inverse, counts = _runs(values, return_inverse, return_counts)
+        if return_inverse:
+            inverse = reshape(scatter_elements(places, 0, places, inverse, "set"), tuple(input.shape))
+        return _results(values, inverse, counts, return_inverse, return_counts)
+    dim = None if dim is None else normalize_axis(dim, input.ndim, "unique")
     array = array_of(input.detach())
     values, inverse, counts = numpy.unique(array, return_inverse=True, return_counts=True, axis=dim,
                                            equal_nan=False)
     inverse = inverse.reshape(array.shape if dim is None else (-1,))
-    return _results(input, values, inverse, counts, return_inverse, return_counts)
+    return _results(tensor_of(values, input.dtype), tensor_of(inverse, int64), tensor_of(counts, int64),
+                    return_inverse, return_counts)
 
 
 @public()
@@ -402,14 +422,18 @@ def unique_consecutive(input, return_inverse=False, return_counts=False, dim=Non
     >>> unique_consecutive(tensor([1, 1, 2, 1]))
     tensor([1, 2, 1])
     """
+    if dim is None:
+        values, inverse, counts = _runs(reshape(input.detach(), (-1,)), return_inverse, return_counts)
+        inverse = reshape(inverse, tuple(input.shape)) if return_inverse else None
+        return _results(values, inverse, counts, return_inverse, return_counts)
     array = array_of(input.detach())
-    lines = array.reshape(-1) if dim is None else numpy.moveaxis(array, dim, 0)
+    lines = numpy.moveaxis(array, dim, 0)
     flat = lines.reshape(len(lines), math.prod(lines.shape[1:]))
     new = numpy.ones(len(flat), bool)
     new[1:] = (flat[1:] != flat[:-1]).any(-1)
     starts = numpy.flatnonzero(new)
     counts = numpy.diff(numpy.append(starts, len(flat)))
     inverse = numpy.cumsum(new) - 1
-    values = lines[starts] if dim is None else numpy.moveaxis(lines[starts], 0, dim)
-    inverse = inverse.reshape(array.shape) if dim is None else inverse
-    return _results(input, values, inverse, counts, return_inverse, return_counts)
+    values = tensor_of(numpy.moveaxis(lines[starts], 0, dim), input.dtype)
+    return _results(values, tensor_of(inverse, int64), tensor_of(counts, int64), return_inverse,
+                    return_counts)

@@ -9,6 +9,7 @@ import re
 import sys
 
 from flambeau.base.errors import ArgumentError, DTypeError, fail
+from flambeau.ops.wrapped import wrapped_among
 from flambeau.runtime import _core
 from flambeau.runtime._core import Tensor
 from flambeau.types.dtype import category, on_default_change
@@ -224,13 +225,18 @@ def set_complex(is_complex, call):
 
 
 def bind(operation, args, kwargs):
-    """Hand a call to the interpreter on top: a tracer if one of its values takes part, else eager execution."""
+    """Hand a call to the interpreter on top: the level of a function transform or a tracer if one of its values takes
+    part, else eager execution."""
     out = kwargs.pop("out", None) if kwargs else None
     if any(map(_COMPLEX["is_complex"], args)) or any(map(_COMPLEX["is_complex"], kwargs.values())):
         result = _COMPLEX["call"](operation, args, kwargs)
         if result is not NotImplemented:
             return result if out is None else write_out(operation, out, result)
     values = operation.bind_arguments(args, kwargs)
+    wrapped = wrapped_among(values.values())
+    if wrapped is not None:
+        result = wrapped.level.process(operation, values)
+        return result if out is None else write_out(operation, out, result)
     tracer = _find_tracer(values)
     if tracer is not None:
         return operation.trace(tracer, values)

@@ -6,12 +6,13 @@ from collections import namedtuple
 
 from flambeau.base.errors import DTypeError, ShapeError, fail
 from flambeau.base.lazy import LazyModule
+from flambeau.ops.chosen import counts_of
 from flambeau.ops.compare import isfinite, isnan, logical_not
-from flambeau.ops.complex_kernels import PART, conjugate, join, parts
+from flambeau.ops.complex_kernels import conjugate, join, parts
 from flambeau.ops.create import full
-from flambeau.ops.elementwise import cast, full_like, where
+from flambeau.ops.elementwise import cast, where
 from flambeau.ops.host import array_of, tensor_of
-from flambeau.ops.index import gather
+from flambeau.ops.index import bounds_of, gather, gather_sum
 from flambeau.ops.kinds import Opaque
 from flambeau.ops.mathematics import sqrt
 from flambeau.ops.normalize import narrow, norm, var_mean, widen
@@ -23,9 +24,9 @@ from flambeau.ops.sort import searchsorted, sort
 from flambeau.ops.spec import REGISTRY, op, public
 from flambeau.ops.trace import current
 from flambeau.ops.view import expand, permute, reshape, transpose, unsqueeze
-from flambeau.runtime import _core
+from flambeau.ops.write import number_in_memory
 from flambeau.runtime._core import Tensor
-from flambeau.types.dtype import bool_, float32, float64, int64, promote
+from flambeau.types.dtype import bool_, float32, float64, int32, int64, promote
 from flambeau.types.shape import normalize_axis, show_shape
 
 numpy = LazyModule("numpy")
@@ -35,7 +36,7 @@ def number_tensor(value, dtype):
     """A 0-d tensor that holds a number."""
     if current() is not None:
         return full((), value, dtype)
-    return full_like(_core.empty_strided((), None, dtype), value)
+    return number_in_memory(value, dtype)
 
 
 # ------------------------------------------------------------------------------ counts and extremes
@@ -64,18 +65,19 @@ def bincount(input, weights=None, minlength=0):
     """
     if input.dtype.kind not in "iu":
         fail("bincount", "only integers can be counted", input.dtype, "an integer dtype", kind=DTypeError)
-    array = array_of(input)
-    if array.ndim != 1 or (array.size and array.min() < 0):
+    numbers = input if input.dtype in (int32, int64) else cast(input, int64)
+    low, high = bounds_of(numbers) if input.numel() else (0, -1)
+    if input.ndim != 1 or low < 0:
         fail("bincount", "bincount only supports 1-d non-negative integral inputs.", show_shape(input.shape))
     if minlength < 0:
         fail("bincount", "minlength should be >= 0", minlength)
     if weights is None:
-        return tensor_of(numpy.bincount(array, minlength=minlength), int64)
+        return counts_of(numbers, max(high + 1, minlength))
     if tuple(weights.shape) != tuple(input.shape):
         fail("bincount", "weights should be 1-d and have the same length as input", show_shape(weights.shape),
              show_shape(input.shape))
     dtype = float32 if weights.dtype is float32 else float64
-    return tensor_of(numpy.bincount(array, array_of(weights.detach()), minlength), dtype)
+    return gather_sum(cast(weights.detach(), dtype), 0, numbers, max(high + 1, minlength))
 
 
 @op
@@ -349,7 +351,7 @@ def cov(input, *, correction=1, fweights=None, aweights=None):
 
 
 def _observation_weights(rows, fweights, aweights):
-    """The product of both weights in the real dtype of the rows, or None."""
+    """The product of both weights, or None."""
     weight = None
     for name, given, kinds in (("fweights", fweights, "iu"), ("aweights", aweights, "f")):
         if given is None:
@@ -362,8 +364,7 @@ def _observation_weights(rows, fweights, aweights):
                  "integers" if kinds == "iu" else "floating point")
         if some(given.detach() < 0).item():
             fail("cov", f"{name} cannot be negative", given)
-        part = cast(given, PART.get(rows.dtype, rows.dtype))
-        weight = part if weight is None else weight * part
+        weight = given if weight is None else weight * given
     return weight
 
 

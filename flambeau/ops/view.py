@@ -100,6 +100,8 @@ class Expand(Window):
                     fail("expand", "-1 stands for the size of an axis that is not there", size,
                          kind=ShapeError)
                 s = own
+            if isinstance(s, int) and s < 0:
+                fail("expand", "a size is negative", size, hint="-1 keeps the size of an axis", kind=ShapeError)
             if own is not None and own != 1 and own != s:
                 s = _same_size(own, s, x, size)
             full.append(s)

@@ -197,7 +197,7 @@ def pool_size(size, kernel, stride, padding, dilation, ceil_mode):
 
 @op
 class MaxPool2dGradient(Window):
-    """Each gradient goes to the place of its maximum."""
+    """Each gradient goes to the place of its maximum; kernel_size None: of windows of no fixed size."""
 
     internal = True
     signature = "grad, indices, size, kernel_size, stride, padding, dilation"

@@ -4,28 +4,45 @@ A recorded write through a view changes the history of the view's base too: from
 was, with `result` in the view's window" (see strided.py), and every view of it is a window on that.
 """
 
+import ctypes
+
 from flambeau.base.errors import fail
 from flambeau.ops import elementwise, plans, strided
 from flambeau.ops.spec import REGISTRY, bind
+from flambeau.ops.wrapped import is_wrapped
 from flambeau.runtime import _core
 from flambeau.runtime._core import Tensor
-from flambeau.types.dtype import bool_, category
+from flambeau.types.dtype import bool_, category, float32
 
 
 def write(target, source):
     """Copy `source` (broadcast, cast) into target's memory; nothing is recorded."""
     if target.is_shape_only:
         return target
+    if is_wrapped(target) or is_wrapped(source):
+        return _write_wrapped(target, source)
     if target.dtype.kind == "c":
         return _write_complex(target, source)
     if not isinstance(source, Tensor):
         source = _zero_dim(target, source)
+    if source.dtype.kind == "c":
+        source = strided.complex_parts(source)[0]
     if source.ndim == 0 and target.ndim:
         source = _core.view_of(source, target.shape, (0,) * target.ndim, 0)
     elif source.shape != target.shape:
         from flambeau.ops.view import expand
         source = expand(source.detach(), tuple(target.shape))
     return _core.run_into(_cast_plan(source, target.dtype), [source], target)
+
+
+def _write_wrapped(target, source):
+    """A write that a function transform takes part in: its level knows where the values live."""
+    if not is_wrapped(target):
+        fail(source.level.name, "a tensor from outside cannot take values that exist only inside", tuple(target.shape),
+             hint="make it from a value of the function (x.new_zeros, torch.zeros_like), or return the values")
+    if not isinstance(source, Tensor):
+        source = elementwise.full_like(target, source)
+    return target.level.assign(REGISTRY["copy"], target, source)
 
 
 _ZEROS_AND_ONES = {}        # (dtype, 0 or 1) -> a 0-d tensor that nobody writes to
@@ -44,14 +61,24 @@ def _zero_dim(target, value):
     if type(value) is int and 0 <= value <= 1:
         key = target.dtype, value
         if key not in _ZEROS_AND_ONES:
-            _ZEROS_AND_ONES[key] = _made(target, value)
+            _ZEROS_AND_ONES[key] = number_in_memory(value, target.dtype)
         return _ZEROS_AND_ONES[key]
-    return _made(target, value)
+    return number_in_memory(value, target.dtype)
 
 
-def _made(target, value):
-    like = _core.empty_strided((), None, target.dtype)
-    return elementwise.full_like(like, value)
+_C_TYPES = {"bool": ctypes.c_bool, "float32": ctypes.c_float, "float64": ctypes.c_double,
+            **{f"{sign}int{bits}": getattr(ctypes, f"c_{sign}int{bits}") for sign in ("", "u") for bits in (8, 16, 32, 64)}}
+
+
+def number_in_memory(value, dtype):
+    """A new 0-d tensor of a number, wrapped or rounded to the dtype; no kernel is made for the value."""
+    if dtype.name not in _C_TYPES:          # halves round a float32
+        return _core.run_into(_cast_plan(single := number_in_memory(value, float32), dtype), [single],
+                              _core.empty_strided((), None, dtype))
+    made = _core.empty_strided((), None, dtype)
+    kind = {"b": bool, "f": float}.get(dtype.kind, int)
+    _C_TYPES[dtype.name].from_address(made.data_ptr()).value = kind(value)
+    return made
 
 
 def _write_complex(target, source):
@@ -68,7 +95,7 @@ def _write_complex(target, source):
 
 def check_write(name, target):
     """Raise where a write would make gradients wrong, before any data changes."""
-    if not _core.grad_mode() or not target.requires_grad:
+    if not _core.grad_mode() or not target.requires_grad or is_wrapped(target):
         return
     if target.is_leaf:
         fail(name, "a leaf Variable that requires grad is being used in an in-place operation",
@@ -87,6 +114,8 @@ def inplace(operation, args, kwargs=None):
              hint="use the out-of-place form")
     check_write(operation.name + "_", target)
     result = bind(operation, args, dict(kwargs))
+    if is_wrapped(target) or is_wrapped(result):
+        return assign(operation, target, result)
     if result.grad_fn is not None and _saves(result.grad_fn, target):
         result = bind(operation, tuple(elementwise.copy(a) if a is target else a for a in args), dict(kwargs))
     return assign(operation, target, result)
@@ -107,6 +136,10 @@ def _name_writer(target, name):
 def assign(operation, target, result):
     """target takes the value of `result`, which an op computed out of place; the tape follows."""
     name = operation.name + "_"
+    if is_wrapped(target):
+        return target.level.assign(operation, target, result)
+    if is_wrapped(result):
+        return _write_wrapped(target, result)
     check_write(name, target)
     if tuple(result.shape) != tuple(target.shape):
         fail(name, "the result does not have the shape of the tensor written to", tuple(result.shape),

@@ -146,6 +146,7 @@ cdef int run_code(Plan plan, int64_t* r) except -1:
     return 0
 
 
+@cython.cdivision(True)
 cdef inline int64_t floor_quotient(int64_t a, int64_t b) noexcept:
     if b == 0:
         return 0

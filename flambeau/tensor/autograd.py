@@ -89,6 +89,9 @@ def _start(name, outputs, gradients):
                 fail(name, "grad can be implicitly created only for scalar outputs", tuple(t.shape),
                      "one element",
                      hint="reduce it with .sum() or .mean(), or pass gradient=")
+            if t.is_complex():
+                fail(name, "grad can be implicitly created only for real scalar outputs", t.dtype,
+                     hint="take .real, .imag or .abs() first, or pass gradient=")
             g = ones_like(t.detach())
         elif tuple(g.shape) != tuple(t.shape):
             fail(name, f"Mismatch in shape: grad_output[{i}]", tuple(g.shape), tuple(t.shape))

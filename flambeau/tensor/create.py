@@ -273,8 +273,12 @@ def linspace(start, end, steps, *, dtype=None, device=None, requires_grad=False,
     import numpy
     if isinstance(steps, float):
         fail("linspace", "the number of steps is not an integer", steps, kind=ArgumentError)
-    made = cast(from_numpy(numpy.linspace(float(start), float(end), int(steps))),
-                get_default_dtype() if dtype is None else dtype)
+    start, end = (v.item() if isinstance(v, Tensor) else v for v in (start, end))
+    if dtype is None:
+        dtype = dtypes.scalar_dtype(start + end + 0.5)
+    if dtype.is_integer:
+        start, end = int(start), int(end)
+    made = cast(from_numpy(numpy.linspace(start, end, int(steps))), dtype)
     return made.requires_grad_(True) if requires_grad else made
 
 
@@ -353,4 +357,5 @@ def bernoulli(input, *, generator=None, out=None):
     """1 with probability `input`, else 0, element by element."""
     if input.dtype.kind != "f":
         fail("bernoulli", "probabilities must be floating point", input.dtype, kind=DTypeError)
-    return cast(rand(tuple(input.shape), dtype=float32, generator=generator) < input, input.dtype)
+    drawn = cast(rand(tuple(input.shape), dtype=float32, generator=generator) < input, input.dtype)
+    return drawn + input * 0 if input.requires_grad else drawn          # the gradient is 0

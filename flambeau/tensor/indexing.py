@@ -2,10 +2,13 @@
 
 from flambeau.base.errors import fail
 from flambeau.ops import plans
+from flambeau.ops.chosen import as_mask, true_places
 from flambeau.ops.elementwise import cast, full_like, where
 from flambeau.ops.index import check_index, index_select
+from flambeau.ops.shape import select
 from flambeau.ops.spec import REGISTRY, Op, write_out
 from flambeau.ops.view import expand, reshape, slice_
+from flambeau.ops.wrapped import is_wrapped
 from flambeau.ops.write import assign, check_write, write
 from flambeau.runtime import _core
 from flambeau.runtime._core import Tensor
@@ -55,7 +58,8 @@ def get_item(x, index):
     """x[index] for what the native path does not take: index tensors, masks, lists, NumPy numbers."""
     items = list(index) if isinstance(index, tuple) else [index]
     items = [simple_index(i) for i in items]
-    if getattr(type(x), "is_traced", False):
+    by_ops = getattr(type(x), "is_traced", False) or is_wrapped(x)
+    if by_ops and not any(isinstance(i, Tensor) for i in items):
         return slice_(x, normal_index(x, tuple(items)))
     if not any(isinstance(i, Tensor) for i in items):
         return basic_view(x, tuple(items))
@@ -70,7 +74,7 @@ def get_item(x, index):
 def simple_index(i):
     """An index item as an int, slice, None, Ellipsis or index tensor."""
     if isinstance(i, Tensor):
-        if i.ndim == 0 and i.dtype.is_integer and i.dtype is not uint8:
+        if i.ndim == 0 and i.dtype.is_integer and i.dtype is not uint8 and not is_wrapped(i):
             return i.item()
         return i
     if isinstance(i, bool) or i is None or i is Ellipsis or isinstance(i, int):
@@ -98,13 +102,10 @@ def _scalar_mask(value):
 
 def _masked(x, mask):
     """x[mask] for a mask over the first axes."""
-    import numpy
-
-    from flambeau.tensor.create import from_numpy
     _check_mask(x, mask, 0)
     if mask.ndim > 1:
         x = reshape(x, (mask.numel(), *x.shape[mask.ndim:]))
-    return index_select(x, 0, from_numpy(numpy.flatnonzero(raw(mask.detach()))))
+    return index_select(x, 0, true_places(as_mask(mask)))
 
 
 def _check_mask(x, mask, axis):
@@ -145,13 +146,11 @@ def _expand_masks(x, items):
 
 def nonzero(input, *, as_tuple=False, out=None):
     """The places of non-zero elements: (count, rank), or a tuple of one index tensor an axis."""
-    import numpy
-
-    from flambeau.ops.host import array_of, tensor_of
-    array = array_of(input.detach())
+    mask = as_mask(input.detach())
     if as_tuple:
-        return tuple(tensor_of(places, int64) for places in numpy.nonzero(numpy.atleast_1d(array)))
-    found = tensor_of(numpy.argwhere(array), int64)
+        places = true_places(mask if mask.ndim else reshape(mask, (1,)), coordinates=True)
+        return tuple(select(places, 1, axis) for axis in range(places.shape[1]))
+    found = true_places(mask, coordinates=True)
     return found if out is None else write_out(REGISTRY["copy"], out, found)
 
 
@@ -228,6 +227,7 @@ def set_item(x, index, value):
     check_write("setitem", x)
     source = _as_source(x, value)
     recorded = _core.grad_mode() and (x.requires_grad or getattr(source, "requires_grad", False))
+    recorded = recorded or is_wrapped(x) or is_wrapped(source)
     if not any(isinstance(i, Tensor) for i in items):
         window = x[tuple(items)] if recorded else x.detach()[tuple(items)]
         source = _fitted(source, tuple(window.shape))

@@ -7,7 +7,7 @@ from flambeau.ops.shape import broadcast_tensors
 from flambeau.runtime import _core
 from flambeau.runtime._core import Tensor
 from flambeau.tensor import create
-from flambeau.types.dtype import float64, get_default_dtype
+from flambeau.types.dtype import complex128, float64, get_default_dtype, scalar_dtype
 from flambeau.types.layout import contiguous_strides
 
 
@@ -34,9 +34,13 @@ def range(start=0, end=None, step=1, *, out=None, dtype=None, layout=None, devic
 def logspace(start, end, steps, base=10.0, *, out=None, dtype=None, layout=None, device=None,
              requires_grad=False):
     """`steps` powers of `base` with evenly spaced exponents from start to end."""
-    exponents = create.linspace(start, end, steps, dtype=float64)
-    made = (exponents * 0 + float(base)) ** exponents
-    dtype = get_default_dtype() if dtype is None else dtype
+    start, end = (v.item() if isinstance(v, Tensor) else v for v in (start, end))
+    if dtype is None:
+        dtype = scalar_dtype(start + end + 0.5)
+    if dtype.is_integer:
+        start, end = int(start), int(end)
+    exponents = create.linspace(start, end, steps, dtype=complex128 if dtype.is_complex else float64)
+    made = (exponents * 0 + base) ** exponents
     made = (made + 1e-9 if dtype.is_integer else made).to(dtype)        # 2 ** 3.0 must not be cut to 7
     return made.requires_grad_(True) if requires_grad else made
 

@@ -10,6 +10,7 @@ TESTED_BY = {
     "unslice": "slice_", "index_sum": "index_select", "gather_sum": "gather",
     "max_pool2d_gradient": "max_pool2d_with_indices",
     "convolution_weight_gradient": "convolution", "convolution_input_gradient": "convolution",
+    "resample_axis_gradient": "resample_axis",
     "attention_gradient": "attention",
     # a view of operands that have no view in some layouts: tests/tensor/test_views.py
     "view": "reshape",

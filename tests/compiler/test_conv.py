@@ -3,8 +3,14 @@
 import numpy
 import pytest
 
-from flambeau.compiler.conv import PARAMS, Convolution, conv2d_backward_data, conv2d_forward, conv2d_work
-from flambeau.types.dtype import float16, float32, float64
+from flambeau.compiler import jit, llvm
+from flambeau.compiler import target as targets
+from flambeau.compiler.conv import PARAMS, Convolution, conv2d_backward_data, conv2d_forward
+from flambeau.compiler.conv_schedule import backward_axis
+from flambeau.ir import loops_interpret
+from flambeau.ir.loops_verify import verify
+from flambeau.types.dtype import bfloat16, float16, float32, float64
+from tests.compiler.kernels import runnable_targets
 from tests.compiler.native import assert_round_trip, run_both, run_native
 
 SMALL = [(Convolution((3, 3), (1, 1), (1, 1), bias=True), (1, 2, 4, 5), 3),
@@ -20,6 +26,12 @@ LARGE = [(Convolution((3, 3), (1, 1), (1, 1), bias=True), (2, 20, 14, 14), 24),
          (Convolution((3, 3), (1, 1), (2, 2), (2, 2)), (2, 40, 7, 7), 9),
          (Convolution((4, 4), (2, 2), (5, 5)), (1, 3, 6, 6), 4),      # windows that see nothing but padding
          (Convolution((1, 1), (2, 2)), (2, 70, 10, 10), 140),
+         (Convolution((1, 1), groups=2), (2, 260, 17, 31), 66),               # one long row, blocks of channels
+         (Convolution((1, 5), (1, 1), (0, 2)), (1, 7, 1, 1000), 31),          # parts of a row
+         (Convolution((3, 3), (3, 4), (2, 1), (2, 1)), (1, 5, 31, 33), 17),   # classes that are no power of two
+         (Convolution((3, 3), (1, 1), (4, 4), bias=True), (1, 3, 2, 1), 1),   # more padding than window
+         (Convolution((2, 2), (5, 5)), (1, 3, 17, 17), 2),                    # places that no window sees
+         (Convolution((9, 9), (1, 1), (16, 16), (4, 4)), (1, 2, 33, 33), 3),
          (Convolution((3, 3), (1, 1), (1, 1), bias=True, dtype=float64), (2, 5, 8, 8), 6)]
 
 
@@ -69,11 +81,23 @@ def reference(spec, arrays, products):
 PRODUCTS = {"output": conv2d_forward, "grad_input": conv2d_backward_data}
 
 
-def check(run, spec, shape, outputs, tolerance=1e-3):
+def run(direct, arrays, params, runner=run_native, **schedule):
+    """The result of both kernels of `direct`; `schedule` overrides its sizes."""
+    sizes = {**direct.params(**params), **schedule}
+    backward = direct.backward
+    dtype = direct.spec.accumulator.numpy
+    buffers = {"weight": arrays["weight"], "packed": numpy.full(direct.packed_size(sizes), numpy.nan, dtype)}
+    packed = runner(direct.pack, buffers, sizes)["packed"]
+    buffers = {"source": arrays["grad_output" if backward else "input"], "weights": packed, "bias": arrays["bias"],
+               "result": numpy.full_like(arrays["grad_input" if backward else "output"], numpy.nan)}
+    return runner(direct.kernel, buffers, sizes)["result"]
+
+
+def check(runner, spec, shape, outputs, tolerance=1e-3):
     arrays, params = make(spec, shape, outputs)
     expected = reference(spec, arrays, PRODUCTS)
     for result, product in PRODUCTS.items():
-        got = run(product(spec), {name: array.copy() for name, array in arrays.items()}, params)[result]
+        got = run(product(spec), arrays, params, runner)
         numpy.testing.assert_allclose(got, expected[result], rtol=tolerance, atol=tolerance, err_msg=result)
 
 
@@ -84,20 +108,78 @@ def test_native_is_interpreted(spec, shape, outputs):
 
 @pytest.mark.parametrize("spec, shape, outputs", LARGE, ids=str)
 def test_against_numpy(spec, shape, outputs):
-    check(run_native, spec, shape, outputs, 1e-3 if spec.dtype is float32 else 1e-10)
+    check(run_native, spec, shape, outputs, 1e-4 if spec.dtype is float32 else 1e-12)
+
+
+def test_every_odd_size():
+    """Sizes of each axis in turn, past the borders of lanes, register blocks and blocks of channels."""
+    spec = Convolution((3, 3), (1, 1), (1, 1), bias=True)
+    for odd in (1, 2, 3, 5, 7, 17, 31, 33, 63, 65, 127, 255, 257):
+        for shape, outputs in (((1, odd, 3, 4), 5), ((1, 3, 3, 4), odd), ((1, 2, odd, 3), 3), ((1, 2, 3, odd), 17),
+                               ((odd, 2, 2, 3), 2)):
+            check(run_native, spec, shape, outputs, 1e-4)
 
 
 def test_half_precision_accumulates_in_float32():
-    check(run_native, Convolution((3, 3), padding=(1, 1), bias=True, dtype=float16), (1, 8, 6, 6), 5, 2e-2)
+    spec, shape = Convolution((3, 3), padding=(1, 1), bias=True, dtype=float16), (1, 300, 6, 6)
+    check(run_native, spec, shape, 5, 2e-2)
+
+
+def test_bfloat16():
+    spec, shape, outputs = Convolution((3, 3), padding=(1, 1), dtype=bfloat16), (1, 8, 6, 6), 5
+    wide, params = make(Convolution((3, 3), padding=(1, 1)), shape, outputs)
+    short = {name: (array.view("u4") >> 16).astype("u2") for name, array in wide.items()}
+    exact = {name: (array.astype("u4") << 16).view("f4") for name, array in short.items()}
+    expected = reference(spec, exact, PRODUCTS)["output"]
+    got = (run(conv2d_forward(spec), short, params).astype("u4") << 16).view("f4")
+    numpy.testing.assert_allclose(got, expected, rtol=2 ** -8, atol=1e-6)
 
 
 def test_epilogue():
     spec, shape, outputs = LARGE[0]
     arrays, params = make(spec, shape, outputs)
     expected = numpy.maximum(reference(spec, arrays, PRODUCTS)["output"], 0)
-    kernel = conv2d_forward(spec, epilogue=lambda b, value: b.max(value, b.const(0.0, float32, value.lanes)))
-    got = run_native(kernel, arrays, params)["output"]
-    numpy.testing.assert_allclose(got, expected, rtol=1e-3, atol=1e-3)
+    direct = conv2d_forward(spec, epilogue=lambda b, value: b.max(value, b.const(0.0, float32, value.lanes)))
+    numpy.testing.assert_allclose(run(direct, arrays, params), expected, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("number", [0, 2])
+def test_bits_depend_on_sizes_alone(number):
+    """The same bits from every processor's kernel, and however the result is cut into tiles."""
+    spec, shape, outputs = LARGE[number]
+    arrays, params = make(spec, shape, outputs)
+    for result, product in PRODUCTS.items():
+        expected = run(product(spec), arrays, params)
+        for cut in ({"tile_rows": 1}, {"tile_rows": 2, "tile_blocks": 1}):
+            direct = product(spec)
+            if "tile_blocks" in cut:
+                outer = direct.params(**params)["K"]
+                cut["block_tiles"] = -(-outer // direct.shape.outputs)
+            numpy.testing.assert_array_equal(run(direct, arrays, params, **cut), expected, err_msg=f"{result} {cut}")
+        for target in runnable_targets():
+            def on_target(kernel, buffers, sizes):
+                call = jit.callable_kernel(kernel, target)
+                extent = loops_interpret.extent(kernel, sizes)
+                call([buffers[b.name] for b in kernel.buffers], [sizes[p] for p in kernel.params], 0, extent)
+                return buffers
+            got = run(product(spec, target=target), arrays, params, on_target)
+            numpy.testing.assert_array_equal(got, expected, err_msg=f"{result} on {target.name}")
+
+
+@pytest.mark.parametrize("value", [numpy.nan, numpy.inf])
+def test_a_bad_pixel_touches_only_what_sees_it(value):
+    spec, shape, outputs = Convolution((3, 3), (2, 2), (1, 1)), (1, 3, 17, 17), 5
+    arrays, params = make(spec, shape, outputs)
+    good = {r: run(p(spec), arrays, params) for r, p in PRODUCTS.items()}
+    arrays["input"][0, 1, 8, 7] = value
+    arrays["grad_output"][0, 1, 4, 3] = value
+    output, gradient = (run(p(spec), arrays, params) for p in PRODUCTS.values())
+    seen = numpy.zeros((17, 17), bool)
+    seen[7:10, 5:8] = True              # of the gradient: what output (4, 3) saw
+    assert (numpy.isfinite(gradient) == ~seen).all() and (gradient == good["grad_input"])[..., ~seen].all()
+    seen = numpy.zeros((9, 9), bool)
+    seen[4, 3:5] = True                 # the outputs that see pixel (8, 7)
+    assert (numpy.isfinite(output) == ~seen).all() and (output == good["output"])[..., ~seen].all()
 
 
 def test_nothing_outside_is_read():
@@ -108,13 +190,29 @@ def test_nothing_outside_is_read():
     padded[1000:-1000] = arrays["input"].ravel()
     expected = reference(spec, arrays, PRODUCTS)
     arrays["input"] = padded[1000:-1000].reshape(shape)
-    got = run_native(conv2d_forward(spec), dict(arrays), params)["output"]
+    got = run(conv2d_forward(spec), arrays, params)
     numpy.testing.assert_allclose(got, expected["output"], rtol=1e-3, atol=1e-3)
 
 
-def test_work_and_text():
-    spec = Convolution((3, 3))
-    params = dict(zip(PARAMS, (1, 8, 10, 10, 8, 8, 8)))
-    for kind, product in zip(("forward", "data"), PRODUCTS.values()):
-        assert conv2d_work(spec, kind, **params) > 0
-        assert_round_trip(product(spec))
+def test_classes_of_a_strided_gradient():
+    """Every (place, tap) pair of the convolution is in one class, at the output that saw it."""
+    for kernel, stride, padding, dilation in ((3, 2, 1, 1), (4, 2, 0, 2), (5, 3, 2, 2), (2, 5, 1, 1), (1, 1, 0, 1)):
+        found = set()
+        for start, axis in enumerate(backward_axis(kernel, stride, padding, dilation)):
+            for t in range(4):
+                for j in range(axis.count):
+                    found.add((start + t * stride, axis.first + j * axis.tap_step, axis.origin + t + j * axis.step))
+        wanted = {(place, tap, (place + padding - tap * dilation) // stride)
+                  for place in range(4 * stride) for tap in range(kernel)
+                  if (place + padding - tap * dilation) % stride == 0}
+        assert found == wanted
+
+
+@pytest.mark.parametrize("name", ["generic", "avx2", "avx512", "aarch64"])
+def test_text_compiles_for(name):
+    target = targets.by_name(name)
+    for product in PRODUCTS.values():
+        direct = product(Convolution((3, 3), (2, 1), (1, 1), bias=True), target=target)
+        for kernel in (direct.pack, direct.kernel):
+            assert jit.compile_text(llvm.emit(verify(kernel), target), target)
+            assert_round_trip(kernel)

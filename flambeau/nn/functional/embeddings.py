@@ -2,6 +2,7 @@
 
 from flambeau import ops
 from flambeau.base.errors import fail
+from flambeau.ops.spec import REGISTRY
 from flambeau.tensor import arange, no_grad
 from flambeau.types.dtype import int32, int64
 
@@ -22,7 +23,7 @@ def one_hot(tensor, num_classes=-1):
             raise RuntimeError("num_classes should be positive")
         elif largest >= num_classes:
             raise RuntimeError("Class values must be smaller than num_classes.")
-    return (tensor.unsqueeze(-1) == arange(num_classes)).to(int64)
+    return REGISTRY["_class_rows"].function(tensor, arange(num_classes))
 
 
 def _padding_row(padding_idx, count):

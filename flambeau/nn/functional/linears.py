@@ -1,17 +1,11 @@
 """Matrices, convolutions, windows as columns, and padding."""
 
-from flambeau import ops
-from flambeau.ops import convolution, padding, products
+from flambeau.ops import convolution, matmul, padding, products
 
 conv1d, conv2d, conv3d = convolution.conv1d, convolution.conv2d, convolution.conv3d
 conv_transpose1d, conv_transpose2d = convolution.conv_transpose1d, convolution.conv_transpose2d
 conv_transpose3d, conv_tbc = convolution.conv_transpose3d, convolution.conv_tbc
-bilinear, pad = products.bilinear, padding.pad
-
-
-def linear(input, weight, bias=None):
-    """`input @ weight.T + bias`: (..., in), (out, in), (out) -> (..., out)."""
-    return ops.linear(input, weight, bias)
+bilinear, pad, linear = products.bilinear, padding.pad, matmul.linear
 
 
 def unfold(input, kernel_size, dilation=1, padding=0, stride=1):

@@ -2,6 +2,8 @@
 
 from contextlib import contextmanager
 
+from flambeau.tensor import stack
+
 
 @contextmanager
 def swapped(module, parameters_and_buffers):
@@ -24,7 +26,18 @@ def swapped(module, parameters_and_buffers):
 
 def functional_call(module, parameters_and_buffers, args=None, kwargs=None, *, tie_weights=True,
                     strict=False):
-    """`module(*args, **kwargs)` with parameters and buffers by dotted name in the place of its own."""
+    """`module(*args, **kwargs)` with parameters and buffers by dotted name in the place of its own.
+
+    parameters_and_buffers: a dict, or a sequence of dicts with different names.
+    """
+    if not isinstance(parameters_and_buffers, dict):
+        merged = {}
+        for part in parameters_and_buffers:
+            twice = merged.keys() & part.keys()
+            if twice:
+                raise ValueError(f"functional_call got {sorted(twice)} in two dicts; each name belongs in one")
+            merged |= part
+        parameters_and_buffers = merged
     known = dict(module.named_parameters(remove_duplicate=False))
     known |= dict(module.named_buffers(remove_duplicate=False))
     unknown = [name for name in parameters_and_buffers if name not in known]
@@ -40,3 +53,33 @@ def functional_call(module, parameters_and_buffers, args=None, kwargs=None, *, t
     args = () if args is None else args if isinstance(args, tuple) else (args,)
     with swapped(module, given):
         return module(*args, **(kwargs or {}))
+
+
+def stack_module_state(models):
+    """(parameters, buffers) of several modules of one kind: each name with the values of all modules stacked.
+
+    For a vmap over an ensemble; the stacked parameters are leaves that require gradients as their models' do.
+
+    >>> models = [nn.Linear(2, 3) for _ in range(4)]
+    >>> parameters, buffers = fl.func.stack_module_state(models)
+    >>> parameters["weight"].shape
+    flambeau.Size([4, 3, 2])
+    """
+    models = list(models)
+    if not models:
+        raise RuntimeError("stack_module_state: Expected at least one model, got 0.")
+    if any(model.training != models[0].training for model in models):
+        raise RuntimeError("stack_module_state: Expected all models to have the same training/eval mode.")
+    if any(type(model) is not type(models[0]) for model in models):
+        raise RuntimeError("stack_module_state: Expected all models to be of the same class.")
+    parameters = {name: _stacked(name, [dict(model.named_parameters())[name] for model in models])
+                  for name, _ in models[0].named_parameters()}
+    buffers = {name: stack([dict(model.named_buffers())[name] for model in models])
+               for name, _ in models[0].named_buffers()}
+    return parameters, buffers
+
+
+def _stacked(name, members):
+    if any(member.requires_grad != members[0].requires_grad for member in members):
+        raise RuntimeError(f"Expected {name} of each model to have the same .requires_grad")
+    return stack([member.detach() for member in members]).requires_grad_(members[0].requires_grad)

@@ -1,0 +1,131 @@
+"""Values of function transforms: tensors that stand for more than their own elements.
+
+A transform (`flambeau.transform`) is a level. Its values are `Wrapped` tensors: a batch seen as one example, a tensor with a
+tangent, a tensor on a tape of its own. Whatever op meets one hands the call to the level of the innermost one, which
+unwraps its values and calls the op again, so levels stack to any depth and Python sees ordinary tensors.
+"""
+
+from flambeau.base.errors import fail
+from flambeau.runtime._core import Size, Tensor
+
+
+class Wrapped(Tensor):
+    """A tensor of a level: `level.process(operation, values)` runs the ops that it takes part in.
+
+    `inner` is the tensor below; its shape is the one seen here unless a subclass says otherwise.
+    """
+
+    is_wrapped = True
+
+    @classmethod
+    def make(cls, level, inner, **fields):
+        made = cls.__new__(cls)
+        made.__dict__.update(level=level, inner=inner, **fields)
+        return made
+
+    shape = property(lambda self: Size(tuple(self.inner.shape)))
+    dtype = property(lambda self: self.inner.dtype)
+    device = property(lambda self: self.inner.device)
+    ndim = property(lambda self: len(self.shape))
+    requires_grad = property(lambda self: False, lambda self, value: None)
+    is_leaf = property(lambda self: True)
+    grad_fn = property(lambda self: None)
+    grad = property(lambda self: None)
+    is_shape_only = property(lambda self: False)
+    _base = property(lambda self: None)
+    _version = property(lambda self: 0)
+
+    def size(self, dim=None):
+        return self.shape if dim is None else self.shape[dim]
+
+    def dim(self):
+        return self.ndim
+
+    def numel(self):
+        return self.shape.numel()
+
+    def element_size(self):
+        return self.dtype.itemsize
+
+    def stride(self, dim=None):
+        strides, step = [], 1
+        for size in reversed(self.shape):
+            strides.insert(0, step)
+            step *= max(size, 1)
+        return tuple(strides) if dim is None else strides[dim]
+
+    def is_contiguous(self, memory_format=None):
+        return True
+
+    def storage_offset(self):
+        return 0
+
+    def detach(self):
+        from flambeau.ops.elementwise import copy
+        return self.level.detached(self) if hasattr(self.level, "detached") else copy(self)
+
+    def requires_grad_(self, requires_grad=True):
+        return self
+
+    def __len__(self):
+        if not self.shape:
+            raise TypeError("len() of a 0-d tensor")
+        return self.shape[0]
+
+    def __iter__(self):
+        return (self[i] for i in range(len(self)))
+
+    def __bool__(self):
+        return bool(self.item())
+
+    def __int__(self):
+        return int(self.item())
+
+    def __float__(self):
+        return float(self.item())
+
+    def __index__(self):
+        return int(self.item())
+
+    def item(self):
+        return self.level.read(self, "item").item()
+
+    def tolist(self):
+        return self.level.read(self, "tolist").tolist()
+
+    def numpy(self, *, force=False):
+        return self.level.read(self, "numpy").numpy(force=force)
+
+    def data_ptr(self):
+        fail("data_ptr", f"a value inside {self.level.name} has no memory of its own")
+
+    def __repr__(self):
+        return f"{type(self).__name__}(level={self.level.depth}, {self.inner!r})"
+
+    def __deepcopy__(self, memo):
+        return self
+
+    def __reduce_ex__(self, protocol):
+        fail("pickle", f"a value inside {self.level.name} cannot be saved")
+
+
+def wrapped_among(values):
+    """The Wrapped tensor of the innermost level among arguments (tuples of tensors too), or None."""
+    found = None
+    for value in values:
+        members = value if isinstance(value, tuple) else (value,)
+        for member in members:
+            if getattr(type(member), "is_wrapped", False) and (found is None or member.level.depth > found.level.depth):
+                found = member
+    return found
+
+
+def is_wrapped(value):
+    return getattr(type(value), "is_wrapped", False)
+
+
+def elements_of(tensor):
+    """The real tensor below all levels: what a check of values looks at."""
+    while getattr(type(tensor), "is_wrapped", False):
+        tensor = tensor.inner
+    return tensor

@@ -1,0 +1,7 @@
+"""Function transforms behind the one door of the ops; `flambeau.func` is the public place."""
+
+from flambeau.transform.batch import vmap
+from flambeau.transform.functional import (grad, grad_and_value, hessian, jacfwd, jacrev, jvp, linearize, value_and_grad,
+                                           vjp)
+
+__all__ = ["grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "linearize", "value_and_grad", "vjp", "vmap"]

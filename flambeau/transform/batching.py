@@ -1,0 +1,114 @@
+"""The level of vmap: a batch seen as one example.
+
+A `Batched` tensor has its batch as the first axis of the tensor below and does not show it. How an op runs on batches
+follows from its kind (rules.py): elementwise ops line the batches up, ops over axes move their axes by one,
+contractions take the batch along, composites are run op by op. What has no rule runs example by example.
+"""
+
+from flambeau.base.errors import fail
+from flambeau.ops.elementwise import copy
+from flambeau.ops.spec import bind
+from flambeau.ops.view import expand, permute, unsqueeze
+from flambeau.ops.wrapped import Wrapped
+from flambeau.runtime._core import Size, Tensor
+from flambeau.transform.levels import Level
+
+RANDOMNESS = ("error", "different", "same")
+
+
+class Batched(Wrapped):
+    """One example of a batch: `inner` is (batch, *shape)."""
+
+    shape = property(lambda self: Size(tuple(self.inner.shape)[1:]))
+
+
+class BatchLevel(Level):
+    """Runs ops on all examples at once. size: of the batch; randomness: what a draw does, as in `vmap`."""
+
+    name = "vmap"
+
+    def __init__(self, size, randomness="error"):
+        super().__init__()
+        self.size, self.randomness = size, randomness
+
+    # ------------------------------------------------------------------ values
+    def batched(self, value):
+        return isinstance(value, Batched) and value.level is self
+
+    def wrap(self, inner):
+        return Batched.make(self, inner)
+
+    def whole(self, value):
+        """The tensor below with the batch in front, for a value that may have none."""
+        if self.batched(value):
+            return value.inner
+        return expand(unsqueeze(value, 0), (self.size, *value.shape))
+
+    def read(self, tensor, what):
+        fail("vmap", f"{what}() was called on a value that differs from example to example",
+             hint="use where(condition, a, b) in place of a Python if, and keep numbers as tensors")
+
+    def detached(self, tensor):
+        return self.wrap(tensor.inner.detach())
+
+    def assign(self, operation, target, result):
+        """An in-place write: into the memory of the whole batch."""
+        from flambeau.ops.write import assign
+        whole = self.whole(result) if self.batched(target) else None
+        if whole is None:
+            fail(operation.name + "_", "a tensor without a batch cannot take values that differ from example to example",
+                 tuple(target.shape), hint="use the out-of-place form, or make the tensor from a batched one "
+                 "(x.new_zeros, torch.zeros_like)")
+        assign(operation, target.inner, copy(whole) if whole is target.inner else whole)
+        return target
+
+    # ------------------------------------------------------------------ ops
+    def process(self, operation, values):
+        from flambeau.transform import rules
+        result = rules.rule_for(operation)(self, operation, values)
+        if isinstance(result, tuple):
+            results = [self.wrap(r) for r in result]
+            return operation.pack(results) if operation.outputs is not None else tuple(results)
+        return self.wrap(result)
+
+    def one_by_one(self, operation, values):
+        """The op on each example, and the results stacked."""
+        from flambeau.ops.join import stack
+        found = []
+        for number in range(self.size):
+            found.append(bind(operation, (), {name: self.example(value, number) for name, value in values.items()}))
+        if not found:
+            fail("vmap", f"{operation.name} cannot tell the shape of its result over an empty batch")
+        if isinstance(found[0], tuple):
+            return tuple(stack(list(members)) for members in zip(*found))
+        if not isinstance(found[0], Tensor):
+            fail("vmap", f"{operation.name} does not return tensors", type(found[0]).__name__)
+        if any(tuple(f.shape) != tuple(found[0].shape) for f in found):
+            fail("vmap", f"the results of {operation.name} differ in shape from example to example",
+                 [tuple(f.shape) for f in found][:4], hint="mask with where instead of selecting elements")
+        return stack(found)
+
+    def example(self, value, number):
+        if self.batched(value):
+            return value.inner[number]
+        if isinstance(value, tuple):
+            return tuple(self.example(v, number) for v in value)
+        return value
+
+
+def batch_front(tensor, axis):
+    """`tensor` with its axis `axis` in front."""
+    rank = tensor.ndim
+    axis = axis + rank if axis < 0 else axis
+    return tensor if axis == 0 else permute(tensor, (axis, *[a for a in range(rank) if a != axis]))
+
+
+def batch_at(tensor, axis):
+    """`tensor` with its first axis moved to `axis`."""
+    rank = tensor.ndim
+    axis = axis + rank if axis < 0 else axis
+    if axis == 0:
+        return tensor
+    order = list(range(1, rank))
+    order.insert(axis, 0)
+    return permute(tensor, tuple(order))

@@ -1,0 +1,49 @@
+"""The stack of transforms that are running, innermost last. It belongs to the thread."""
+
+import threading
+
+from flambeau.ops.wrapped import Wrapped
+
+_local = threading.local()
+
+
+def stack():
+    if not hasattr(_local, "stack"):
+        _local.stack = []
+    return _local.stack
+
+
+class Level:
+    """One running transform: `with level:` makes it the innermost. `depth` orders levels, from 1.
+
+    A subclass states `process(operation, values)`: run a call in which values of this level take part; values of outer
+    levels among its arguments are plain tensors to it.
+    """
+
+    name = "transform"
+
+    def __init__(self):
+        self.depth = None
+
+    def assign(self, operation, target, result):
+        """An in-place write to a value of this level."""
+        from flambeau.transform.window import assign
+        return assign(operation, target, result)
+
+    def __enter__(self):
+        stack().append(self)
+        self.depth = len(stack())
+        return self
+
+    def __exit__(self, *error):
+        stack().remove(self)
+
+
+def below(level, value):
+    """`value` as the level below has it: values of `level` unwrapped, tuples and lists of them too."""
+    if isinstance(value, Wrapped):
+        return value.inner if value.level is level else value
+    if isinstance(value, (tuple, list)):
+        return type(value)(*[below(level, v) for v in value]) if hasattr(value, "_fields") \
+            else type(value)(below(level, v) for v in value)
+    return value

@@ -1,0 +1,163 @@
+"""The level of reverse-mode transforms: a tape in Python over values of any kind.
+
+The tape of eager code (`runtime`) records real tensors. Inside other transforms the values are batches or pairs, so this
+level records calls of ops on whatever lies below it and walks them back with the ops' own derivative graphs, run
+through the door again: whoever wraps the values below takes part in the backward pass.
+"""
+
+from dataclasses import dataclass, field
+
+from flambeau.base.errors import fail
+from flambeau.ops import plans, trace
+from flambeau.ops.elementwise import cast, full_like
+from flambeau.runtime import _core
+from flambeau.runtime._core import Tensor
+from flambeau.transform.levels import Level, below
+from flambeau.transform.window import Movable
+
+
+class Recorded(Movable):
+    """A tensor on the tape of a reverse level: output `place` of `node`."""
+
+    requires_grad = property(lambda self: True, lambda self, value: None)
+    is_leaf = property(lambda self: self.node.operation is None)
+
+
+@dataclass(eq=False)
+class Node:
+    """One call: operands and results as the level below has them; `sources`: (node, place) of each operand that is on
+    the tape, else None. An input of the level is a node without an operation."""
+
+    operation: object
+    operands: list
+    attrs: dict
+    results: tuple
+    sources: list
+    number: int = 0
+    grads: dict = field(default_factory=dict)       # place -> gradient so far, during a backward walk
+
+
+class ReverseLevel(Level):
+    """Records ops on its inputs and gives gradients with respect to them."""
+
+    name = "grad"
+
+    def __init__(self):
+        super().__init__()
+        self.count = 0
+
+    def input(self, tensor):
+        """A tensor that gradients can be asked for."""
+        return Recorded.make(self, tensor, node=Node(None, [], {}, (tensor,), []), place=0)
+
+    def process(self, operation, values):
+        operands, attrs = operation.split(values)
+        lower = {name: below(self, value) for name, value in values.items()}
+        result = plans.interpret(operation, operation.split(lower)[0], lower)
+        recording = operation.differentiable and (operation.derivative is not None or hasattr(operation, "compute"))
+        if not recording or not _core.grad_mode():
+            return result
+        results = result if isinstance(result, tuple) else (result,)
+        sources = [(o.node, o.place) if isinstance(o, Recorded) and o.level is self else None for o in operands]
+        if not any(s is not None for s in sources):
+            return result
+        self.count += 1
+        node = Node(operation, [below(self, o) for o in operands], attrs, results, sources, self.count)
+        packed = [Recorded.make(self, r, node=node, place=i) if r.dtype.kind in "fc" else r for i, r in enumerate(results)]
+        if operation.kind == "view":
+            packed[0].__dict__["window"] = (operands[0], operation, attrs, operands[0].changes)
+        return operation.pack(packed) if isinstance(result, tuple) else packed[0]
+
+    def detached(self, tensor):
+        return tensor.inner
+
+    def read(self, tensor, what):
+        return tensor.inner.detach()
+
+    def replace(self, target, result):
+        """target takes the value of `result`; what was recorded before keeps the old one."""
+        taken = result if isinstance(result, Recorded) and result.level is self else self.input(below(self, result))
+        target.__dict__.update(inner=taken.inner, node=taken.node, place=taken.place)
+
+    # ------------------------------------------------------------------ backward
+    def gradients(self, outputs, seeds, inputs):
+        """The gradients of `inputs`, the nodes of input tensors (None where they have none), for gradients of `outputs`."""
+        pending, found = {}, {}
+
+        def add(node, place, grad):
+            pending[id(node)] = node
+            node.grads[place] = grad if place not in node.grads else node.grads[place] + grad
+
+        for output, seed in zip(outputs, seeds):
+            if isinstance(output, Recorded) and output.level is self and seed is not None:
+                output.refresh()
+                add(output.node, output.place, seed)
+        while pending:
+            node = pending.pop(max(pending, key=lambda key: pending[key].number))
+            grads = [node.grads.get(i) for i in range(len(node.results))]
+            node.grads.clear()
+            if node.operation is None:
+                found[id(node)] = grads[0]
+                continue
+            for source, grad in zip(node.sources, operand_gradients(node, grads)):
+                if source is not None and grad is not None:
+                    add(*source, grad)
+        return [found.get(id(i)) for i in inputs]
+
+
+# ---------------------------------------------------------------------------------- derivatives of one call
+def operand_gradients(node, grads):
+    """The gradient of each operand of a call, None where there is none, from those of its results."""
+    operation = node.operation
+    if getattr(operation, "derivative_in_python", False):
+        names = operation.derivative_roles[2]
+        args = [grads[0] if operation.outputs is None else grads]
+        if operation.derivative_roles[0]:
+            args.append(node.results if operation.outputs else node.results[0])
+        found = operation.derivative(*args, *node.operands, **{n: node.attrs[n] for n in names})
+        return found if isinstance(found, tuple) else (found,)
+    mask = sum(1 << i for i, source in enumerate(node.sources) if source is not None)
+    graph, roles, targets = derivative_graph(operation, node.operands, node.attrs, mask)
+    grads = [full_like(r, 0) if g is None and i in roles else g for i, (g, r) in enumerate(zip(grads, node.results))]
+    feed = [grads[r] if r < 100 else node.operands[r - 100] if r < 200 else node.results[r - 200] for r in roles]
+    feed = [f if isinstance(f, Tensor) else plans.as_tensor(f, v.dtype) for f, v in zip(feed, graph.inputs)]
+    found = [None] * len(node.operands)
+    for target, grad in zip(targets, trace.replay(graph, feed)):
+        like = node.operands[target]
+        if tuple(grad.shape) != tuple(like.shape):
+            grad = plans.sum_to(grad, like)
+        found[target] = cast(grad, like.dtype) if grad.dtype is not like.dtype else grad
+    return found
+
+
+_GRAPHS = {}
+
+
+def derivative_graph(operation, operands, attrs, mask):
+    """(graph, roles of its inputs, operands that its outputs are gradients of): traced once a kind of call."""
+    key = (operation.name, tuple(map(_described, operands)), tuple(sorted(attrs.items(), key=repr)), mask)
+    try:
+        found = _GRAPHS.get(key)
+    except TypeError:
+        key, found = None, None
+    if found is None:
+        values = plans.assemble(operation, iter(operands), attrs)
+        signature, _ = plans.signature_and_graph(operation, values, operands, attrs)
+        found = plans.trace_derivative(signature, mask)[:3]
+        if key is not None:
+            _GRAPHS[key] = found
+    return found
+
+
+def _described(operand):
+    if isinstance(operand, Tensor):
+        return operand.dtype.name, tuple(1 if size == 1 else 0 for size in operand.shape)
+    return type(operand).__name__
+
+
+def check_scalar(name, output):
+    """The result of a function that `grad` takes: one floating point number."""
+    if not isinstance(output, Tensor) or output.ndim or output.dtype.kind != "f":
+        got = f"{output.dtype} of shape {tuple(output.shape)}" if isinstance(output, Tensor) else type(output).__name__
+        fail(name, "the function must return a floating point tensor without axes", got,
+             hint="end with .sum() or .mean(), or use vjp or jacrev")
