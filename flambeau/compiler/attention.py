@@ -25,7 +25,7 @@ from flambeau.compiler.math_exponential import expm1_parts
 from flambeau.compiler.math_values import at_least, fma, function, select
 from flambeau.ir import loops as L
 from flambeau.ops.spec import REGISTRY
-from flambeau.types.dtype import bool_, float32, float64, int32, int64, uint64
+from flambeau.types.dtype import bool_, float32, float64, int32, int64, uint8, uint64
 
 STEPS = 96                  # keys (or queries) in a block
 ITEM_BYTES = 128            # of one number for each item of a tile: 32 items in float32
@@ -56,6 +56,11 @@ class Attention:
     def total(self):
         """The dtype of sums."""
         return float32 if self.dtype.itemsize == 2 else self.dtype
+
+    @property
+    def mask_type(self):
+        """How the mask is read: bools as bytes, so that nothing branches on them."""
+        return uint8 if self.mask is bool_ else self.mask
 
 
 @dataclass(frozen=True)
@@ -314,32 +319,36 @@ class Scores:
                 self.copy_mask(I.add(base, I.mul(y, of_y)), y)
             return
         if isinstance(of_x, int):
-            self.pack_mask_rows(base, of_y)
-        else:
-            with tile.loop("x", 0, self.items) as x:
-                start = b.let(I.add(base, I.mul(x, of_x)))
-                with tile.loop("y", 0, self.count) as y:
-                    self.copy_mask(I.add(start, I.mul(y, of_y)), I.add(I.mul(y, tile.items), x))
+            whole = L.apply("eq", self.items, L.as_index(tile.items))
+            with b.branch(whole):
+                self.pack_mask_rows(base, of_y, False)
+            with b.branch(L.apply("not", whole)):
+                self.pack_mask_rows(base, of_y, True)
+            return
+        with tile.loop("x", 0, self.items) as x:
+            start = b.let(I.add(base, I.mul(x, of_x)))
+            with tile.loop("y", 0, self.count) as y:
+                self.copy_mask(I.add(start, I.mul(y, of_y)), I.add(I.mul(y, tile.items), x))
 
-    def pack_mask_rows(self, base, of_y):
-        """Items are consecutive in the mask: vectors."""
-        b, tile, mask = self.b, self.tile, self.spec.mask
+    def pack_mask_rows(self, base, of_y, guarded):
+        """Items are consecutive in the mask: vectors, `guarded` where the tile is not whole."""
+        b, tile, mask = self.b, self.tile, self.spec.mask_type
         with tile.loop("y", 0, self.count) as y, tile.loop("x", 0, self.items, tile.lanes) as x:
-            inside = I.lanes_below(I.sub(self.items, x), tile.lanes)
-            value = b.load("mask", I.add(base, I.mul(y, of_y), x), mask, tile.lanes, inside,
-                           b.const(False if mask is bool_ else 0.0, mask, tile.lanes))
+            inside = I.lanes_below(I.sub(self.items, x), tile.lanes) if guarded else None
+            zero = b.const(0.0 if mask.kind == "f" else 0, mask, tile.lanes) if guarded else None
+            value = b.load("mask", I.add(base, I.mul(y, of_y), x), mask, tile.lanes, inside, zero)
             b.store("mask_block", I.add(I.mul(y, tile.items), x), self.added(value))
 
     def copy_mask(self, source, place):
-        self.b.store("mask_block", place, self.added(self.b.load("mask", source, self.spec.mask)))
+        self.b.store("mask_block", place, self.added(self.b.load("mask", source, self.spec.mask_type)))
 
     def added(self, value):
         """What an element of the mask adds to a score."""
         b, tile = self.b, self.tile
         if self.spec.mask is not bool_:
             return b.cast(value, tile.total)
-        bits = int32 if tile.total is float32 else int64            # a select of random bits may be a branch
-        hidden = b.sub(b.cast(value, bits), b.const(1, bits, value.lanes))
+        bits = int32 if tile.total is float32 else int64
+        hidden = b.sub(b.cast(value, bits), b.const(1, bits, value.lanes))      # all bits are set for 0
         infinite = b.call("bitcast", tile.number(-INFINITY, value.lanes), dtype=bits)
         return b.call("bitcast", b.and_(hidden, infinite), dtype=tile.total)
 
@@ -392,7 +401,7 @@ def optional_buffers(spec):
     """Those of the mask and of dropout."""
     found = [L.Buffer("scale", spec.scale, "r")]
     if spec.mask is not None:
-        found.append(L.Buffer("mask", spec.mask, "r"))
+        found.append(L.Buffer("mask", spec.mask_type, "r"))
     if spec.dropout:
         found += [L.Buffer("seed", int64, "r"), L.Buffer("dropped", spec.dropout, "r")]
     return found

@@ -249,7 +249,8 @@ class _Sums:
     def __init__(self, stored, uniform, target):
         self.stored, self.uniform, self.b = stored, uniform, L.Builder("s")
         self.dtype = float32 if stored.itemsize == 2 else stored
-        self.lanes = (target or targets.current()).vector_bytes // self.dtype.itemsize
+        vector = (target or targets.current()).vector_bytes
+        self.lanes = min(vector // self.dtype.itemsize, 8)         # gathers of more take longer than two of 8
         self.outer, self.size, self.count, self.columns = map(I.index, SUM_PARAMS)
 
     def read(self, index, mask=None):

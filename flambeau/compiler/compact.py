@@ -1,8 +1,8 @@
 """Results whose size depends on the data: the places of what is true, in order; and counts of numbers.
 
-A mask is cut into blocks of BLOCK elements. Their counts are added up to where each block's places start, with
-the number of all behind the last; then each block collects its places in a small local array, without a branch
-for each element, and copies them to where they belong.
+A mask is cut into blocks of BLOCK elements. Their counts are added up to where each block's places start,
+with the number of all behind the last; then each block collects its places in a small local array, without a
+branch for each element, and copies them to where they belong.
 """
 
 from flambeau.compiler import index_math as I
@@ -47,8 +47,8 @@ def starts_kernel():
 
 
 def places_kernel(rank):
-    """The places of the true elements. Buffers: mask (of sizes size0, ...), starts, out (count, rank); `rank` 0
-    gives row-major numbers (count,)."""
+    """The places of the true elements. Buffers: mask, starts, out (count, rank); `rank` 0 gives row-major
+    numbers (count,)."""
     b, size = L.Builder(), I.index("size")
     b.local("found", int64, BLOCK + 1)
     with b.loop("block", L.BEGIN, L.END) as block:
@@ -108,8 +108,11 @@ def launch_places(planner, mask, starts, out, rank):
 
 # ---------------------------------------------------------------------------------------------- counts
 def tally_kernel(dtype):
-    """How often each of 0, 1, ..., bins - 1 is in x, in `rows` tables of counts. Buffers: x (size,), table
-    (rows, bins) of int64. A step of the extent is a table, made from its share of x; elements are in range."""
+    """How often each of 0, 1, ..., bins - 1 is in x, in `rows` tables of counts.
+
+    Buffers: x (size,), whose elements are in range, and table (rows, bins) of int64. A step of the extent is
+    a table, made from its share of x.
+    """
     b, (size, rows, bins) = L.Builder(), map(I.index, ("size", "rows", "bins"))
     share = b.let(I.ceil_div(size, rows))
     with b.loop("row", L.BEGIN, L.END) as row:

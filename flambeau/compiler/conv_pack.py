@@ -74,24 +74,18 @@ class _Pack:
             self.rows = [b.let(I.mul(I.add(I.mul(self.group, self.outputs), k), patch)) for k in chosen]
 
     def pack_forward(self):
-        """Rows of (channel, tap), one row an output."""
+        """Rows of (channel, tap), one row an output. The last square overlaps the one before it; where a row is
+        shorter than a square, what is behind its end goes to the last place first, and is overwritten."""
         b, lanes = self.b, self.shape.lanes
         length, base = b.let(I.mul(self.depth, self.taps)), b.let(I.mul(self.c0, self.taps))
-        whole = b.let(I.mul(I.div(length, lanes), lanes))
-
-        def entry(start, number, vector):
-            place = b.let(I.add(start, number))
-            c = b.let(I.div(place, self.taps))
-            self.put(c, I.sub(place, I.mul(c, self.taps)), vector)
-
-        with b.loop("run", 0, whole, lanes) as start:
-            for number, vector in enumerate(self.square([I.add(row, base, start) for row in self.rows], lanes)):
-                entry(start, number, vector)
-        left = b.let(I.sub(length, whole))
-        with b.branch(L.apply("gt", left, L.as_index(0))):
-            for number, vector in enumerate(self.square([I.add(row, base, whole) for row in self.rows], left)):
-                with b.branch(L.apply("lt", L.as_index(number), left)):
-                    entry(whole, number, vector)
+        last = b.let(I.maximum(I.sub(length, lanes), 0))
+        with b.loop("run", 0, length, lanes) as run:
+            start = b.let(I.minimum(run, last))
+            vectors = self.square([I.add(row, base, start) for row in self.rows], length)
+            for number, vector in reversed(tuple(enumerate(vectors))):
+                place = b.let(I.minimum(I.add(start, number), I.sub(length, 1)))
+                c = b.let(I.div(place, self.taps))
+                self.put(c, I.sub(place, I.mul(c, self.taps)), vector)
 
     def pack_backward(self):
         """For each channel rows of taps, one row an output."""

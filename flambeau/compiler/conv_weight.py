@@ -24,14 +24,14 @@ from flambeau.ir import loops as L
 from flambeau.types.dim import maximum, minimum
 
 SIZES = ("N", "C", "H", "W", "K", "OH", "OW")
-PLANNED = ("columns", "segments", "rows", "images", "strips", "share", "partials", "panels")
+PLANNED = ("columns", "segments", "rows", "images", "strips", "share", "partials", "panels", "task_panels")
 PARAMS = (*SIZES, *PLANNED)
 PIXELS = 256                # of a strip at most: its sums start from zero, which keeps them accurate
 COLUMNS = 64                # of a strip at most
 ROWS = 4                    # rows of COLUMNS pixels for which there is room in any case
 ROOM = 32768                # elements of the packed input
 ENOUGH_TASKS = 16           # more partial sums only while there are fewer tasks
-PANELS_OF_TASK = 64         # output channels of a task
+OUTPUTS = 64                # output channels of a task at least
 
 
 @dataclass(frozen=True)
@@ -72,10 +72,10 @@ def task_channels(spec):
 
 
 def plan_sizes(spec, sizes, target=None):
-    """The params PLANNED for the convolution's sizes (a dict), ints or Dims; only 'panels' depends on the target.
+    """The params PLANNED for the convolution's sizes (a dict), ints or Dims; only the last two depend on the target.
 
     columns, rows, images: of a strip; segments: parts of a row; strips: in all; share: strips of a partial
-    sum; partials: how many partial sums there are; panels: of output channels.
+    sum; partials: how many partial sums there are; panels: of output channels, in all and of a task.
     """
     n, c, k, oh, ow = (sizes[name] for name in ("N", "C", "K", "OH", "OW"))
     room = channel_room(spec)
@@ -91,12 +91,15 @@ def plan_sizes(spec, sizes, target=None):
     most = minimum(room // (_reach(spec, 0, rows) * width), PIXELS // (rows * columns))
     images = maximum(minimum(most, 1 + (oh - rows) * -PIXELS + PIXELS), 1)      # 1 unless a strip has all rows
     strips = (n + images - 1) // images * blocks * segments
-    others = spec.groups * _ceil(c // spec.groups, task_channels(spec)) * _ceil(k // spec.groups, PANELS_OF_TASK)
+    others = spec.groups * _ceil(c // spec.groups, task_channels(spec)) * _ceil(k // spec.groups, OUTPUTS)
     partials = minimum(maximum((ENOUGH_TASKS + others - 1) // maximum(others, 1), 1), strips)
     share = (strips + maximum(partials, 1) - 1) // maximum(partials, 1)
     partials = (strips + maximum(share, 1) - 1) // maximum(share, 1)
-    panels = _ceil(k // spec.groups, blocking(spec.accumulator, target).panel)
-    return dict(zip(PLANNED, (columns, segments, rows, images, strips, share, partials, panels)))
+    panel = blocking(spec.accumulator, target).panel
+    panels = _ceil(k // spec.groups, panel)
+    blocks = maximum(_ceil(ENOUGH_TASKS, spec.groups * maximum(partials, 1) * _ceil(c // spec.groups, task_channels(spec))), 1)
+    task_panels = maximum(_ceil(panels, blocks), max(OUTPUTS // panel, 1))
+    return dict(zip(PLANNED, (columns, segments, rows, images, strips, share, partials, panels, task_panels)))
 
 
 def _ceil(size, by):
@@ -176,10 +179,6 @@ class _Sums(_Kernel):
         output_blocks = I.ceil_div(self.panels, self.task_panels)
         return I.mul(I.mul(self.partials, self.spec.groups), I.mul(channel_blocks, output_blocks))
 
-    @property
-    def task_panels(self):
-        return max(PANELS_OF_TASK // self.plan.panel, 1)
-
     def body(self):
         self.b = b = L.Builder("g")
         spec = self.spec
@@ -202,7 +201,7 @@ class _Sums(_Kernel):
             with b.loop("strip", start, I.minimum(I.add(start, self.share), self.strips)) as strip:
                 self.is_first = b.let(L.apply("eq", strip, start), "is_first")
                 self.strip(strip, row_blocks)
-        slack = 16 + self.plan.lanes
+        slack = 2 * self.plan.lanes
         b.local("packed_x", self.dtype, task_channels(spec) * channel_room(spec) + slack)
         b.local("packed_g", self.dtype, (PIXELS + slack) * self.plan.panel)
         return b.body()
@@ -220,8 +219,7 @@ class _Sums(_Kernel):
         self.image_count = b.let(I.minimum(self.images, I.sub(self.n, self.image)), "image_count")
         self.row_count = b.let(I.minimum(self.rows, I.sub(self.oh, self.row)), "row_count")
         self.column_count = b.let(I.minimum(self.columns, I.sub(self.ow, self.column)), "column_count")
-        with b.loop("channel", 0, self.channels) as channel:
-            self.pack_channel(channel)
+        self.pack_input()
         with b.loop("panel", self.first_panel, self.last_panel) as panel:
             self.pack_gradients(panel)
             start = b.let(self.panel_start(self.partial, self.group, panel))
@@ -233,32 +231,59 @@ class _Sums(_Kernel):
                 self.tiles(start, self.plan.vectors)
 
     # ---- packing
-    def pack_channel(self, channel):
-        """The rows that the strip sees of a channel, zero outside of the image."""
+    def pack_input(self):
+        """The rows that the strip sees of the task's channels, zero outside of the image."""
         b, spec, lanes = self.b, self.spec, self.plan.lanes
-        left = b.let(I.sub(I.mul(self.column, spec.stride[1]), spec.padding[1]), "left")
-        top = b.let(I.sub(I.mul(self.row, spec.stride[0]), spec.padding[0]), "top")
-        begin = b.let(I.minimum(I.maximum(I.sub(0, left), 0), self.width), "begin_inside")
-        end = b.let(I.maximum(I.minimum(self.width, I.sub(self.w, left)), begin), "end_inside")
-        whole = b.let(I.add(begin, I.mul(I.div(I.sub(end, begin), lanes), lanes)), "whole")
-        plane = I.add(I.mul(self.group, self.group_inputs), self.first_channel, channel)
-        with b.loop("i", 0, self.image_count) as i, b.loop("y", 0, self.height) as y:
-            target = I.add(I.mul(channel, channel_room(spec)), I.mul(I.add(I.mul(i, self.height), y), self.width))
-            target = b.let(target, "target")
-            line = b.let(I.add(top, y), "line")
-            inside = L.apply("and", L.apply("ge", line, L.as_index(0)), L.apply("lt", line, self.h))
-            row = I.add(I.mul(I.add(I.mul(I.add(self.image, i), self.c), plane), self.h), line)
-            source = b.let(I.add(I.mul(row, self.w), left), "source")
-            if any(spec.padding):
-                with b.loop("z", 0, self.width, lanes) as z:
-                    b.store("packed_x", I.add(target, z), self.zero(lanes))
-            with b.branch(inside):
-                with b.loop("x", begin, whole, lanes) as x:
-                    b.store("packed_x", I.add(target, x), self.read("input", I.add(source, x), lanes))
-                with b.branch(L.apply("lt", whole, end)):
-                    mask = b.let(I.lanes_below(I.sub(end, whole), lanes))
-                    b.store("packed_x", I.add(target, whole),
-                            self.read("input", I.add(source, whole), lanes, mask), mask)
+        self.left = b.let(I.sub(I.mul(self.column, spec.stride[1]), spec.padding[1]), "left")
+        self.top = b.let(I.sub(I.mul(self.row, spec.stride[0]), spec.padding[0]), "top")
+        self.begin = b.let(I.minimum(I.maximum(I.sub(0, self.left), 0), self.width), "begin_inside")
+        self.end = b.let(I.maximum(I.minimum(self.width, I.sub(self.w, self.left)), self.begin), "end_inside")
+        narrow = b.let(L.apply("le", self.width, L.as_index(2 * lanes)))
+        masks = [b.and_(I.lanes_below(I.sub(self.end, start), lanes),
+                        b.not_(I.lanes_below(I.sub(self.begin, start), lanes))) for start in (0, lanes)]
+        whole = I.add(self.begin, I.mul(I.div(I.sub(self.end, self.begin), lanes), lanes))
+        whole = b.let(whole, "whole")
+        tail = b.let(I.lanes_below(I.sub(self.end, whole), lanes))
+        with b.branch(narrow):
+            self.each_line(lambda source, target: self.copy_narrow(source, target, masks))
+        with b.branch(b.not_(narrow)):
+            self.each_line(lambda source, target: self.copy_wide(source, target, whole, tail))
+
+    def each_line(self, copy):
+        """copy(source or None where the row is outside of the image, target) for each row of each channel."""
+        b, plane = self.b, I.add(I.mul(self.group, self.group_inputs), self.first_channel)
+        with b.loop("channel", 0, self.channels) as channel, b.loop("i", 0, self.image_count) as i:
+            image = I.add(I.mul(I.add(self.image, i), self.c), plane, channel)
+            source = b.let(I.add(I.mul(I.add(I.mul(image, self.h), self.top), self.w), self.left))
+            target = b.let(I.add(I.mul(channel, channel_room(self.spec)), I.mul(i, self.height, self.width)))
+            with b.loop("y", 0, self.height) as y:
+                line, here = b.let(I.add(self.top, y)), b.let(I.add(target, I.mul(y, self.width)))
+                inside = b.and_(L.apply("ge", line, L.as_index(0)), L.apply("lt", line, self.h))
+                with b.branch(inside):
+                    copy(b.let(I.add(source, I.mul(y, self.w))), here)
+                if self.spec.padding[0]:
+                    with b.branch(b.not_(inside)):
+                        copy(None, here)
+
+    def copy_narrow(self, source, target, masks):
+        """A row of at most two vectors; what is written behind it belongs to the next one."""
+        for start, mask in zip((0, self.plan.lanes), masks):
+            value = self.zero(self.plan.lanes)
+            if source is not None:
+                value = self.read("input", I.add(source, start), self.plan.lanes, mask)
+            self.b.store("packed_x", I.add(target, start), value)
+
+    def copy_wide(self, source, target, whole, tail):
+        b, lanes = self.b, self.plan.lanes
+        if self.spec.padding[1] or source is None:
+            with b.loop("z", 0, self.width, lanes) as z:
+                b.store("packed_x", I.add(target, z), self.zero(lanes))
+        if source is not None:
+            with b.loop("x", self.begin, whole, lanes) as x:
+                b.store("packed_x", I.add(target, x), self.read("input", I.add(source, x), lanes))
+            with b.branch(L.apply("lt", whole, self.end)):
+                value = self.read("input", I.add(source, whole), lanes, tail)
+                b.store("packed_x", I.add(target, whole), value, tail)
 
     def pack_gradients(self, panel):
         """The strip's gradients for a panel of output channels, pixel after pixel; channels beyond the last
@@ -381,13 +406,13 @@ class _Sums(_Kernel):
 
 def tile_shape(kernel, entries):
     """(channels, rows, columns) of a tile of at most `entries` (channel, tap) pairs: whole rows of taps where they
-    fit, a number of rows that divides the window, and channels to fill up."""
+    fit, a number of rows that divides the window, and channels to fill up: a power of two, as there are mostly."""
     height, width = kernel
     if width > entries:
         return 1, 1, -(-width // -(-width // entries))
     rows = max(r for r in range(1, height + 1) if height % r == 0 and r * width <= entries)
     channels = max(entries // (rows * width), 1)
-    return channels, rows, width
+    return 1 << channels.bit_length() - 1, rows, width
 
 
 class _Fold(_Kernel):

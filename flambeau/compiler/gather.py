@@ -96,8 +96,13 @@ def _gather(name, dtype, index_dtype, place):
         row = b.load("index", place(places, o, c, i), index_dtype)
         b.store("out", places.of_elements(o, c, i), b.load("x", places.chosen(b, o, row, i), dtype))
 
+    lone = b.let(L.apply("eq", I.mul(count, inner), L.as_index(1)))
+    with b.branch(lone):
+        with b.loop("o_lane", L.BEGIN, L.END, kind="vector") as o:
+            row = b.load("index", place(_Places(L.as_index(1)), 0, 0, 0) if place is _Places.of_rows else o, index_dtype)
+            b.store("out", o, b.load("x", _Places(L.as_index(1)).chosen(b, o, row, L.as_index(0)), dtype))
     first, last = b.let(I.div(L.BEGIN, count)), b.let(I.ceil_div(L.END, count))
-    with b.loop("o", first, last) as o:
+    with b.loop("o", first, b.let(L.apply("select", lone, first, last))) as o:
         start = b.let(I.maximum(I.sub(L.BEGIN, I.mul(o, count)), 0))
         stop = b.let(I.minimum(I.sub(L.END, I.mul(o, count)), count))
         single = b.let(L.apply("eq", inner, L.as_index(1)))

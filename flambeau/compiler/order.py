@@ -7,10 +7,10 @@ pass counts the digits of the blocks, adds up where each block's elements of eac
 The result is the same whatever the blocks, since equal keys keep their order.
 """
 
-from flambeau.compiler import index_math as I, pipeline
+from flambeau.compiler import index_math as I
 from flambeau.compiler.order_keys import (DIGIT, DIGITS, Numbers, count_up, is_packed, lowest_bit,
                                           outer_buffers, passes, scratch_buffers, sort_numbers)
-from flambeau.compiler.recipe import WORK
+from flambeau.compiler.sizes import Sizes
 from flambeau.ir import loops as L
 from flambeau.types.dtype import int64, uint64
 from flambeau.types.shape import numel
@@ -291,51 +291,31 @@ def long_finish(dtype):
 
 
 # ---------------------------------------------------------------------------------------------- launches
-class LineSizes:
-    """The sizes of an operation on lines in registers of a plan, by name, with those that follow from them.
+def line_sizes(recipe, lines, size, kept):
+    """The sizes of an operation on lines, with those that follow from them.
 
-    `steps`: how many steps take a part of each line, for few long lines, else 0; `short` is 1 where that is 0.
+    `steps`: how many steps take a part of each line, for few long lines, else 0; `short` is 1 where it is 0.
     `shares`: steps that take whole lines at the same time; `share`: how many lines each has.
     """
+    sizes = Sizes(recipe, lines=lines, size=size, kept=kept)
+    lines, size = I.index("lines"), I.index("size")
+    is_long = I.mul(I.minimum(1, I.div(size, LONG)), I.minimum(1, I.div(MOST_LONG, I.maximum(lines, 1))))
+    sizes.define("steps", I.mul(I.minimum(MOST_STEPS, I.div(size, STEP)), is_long))
+    sizes.define("short", I.sub(1, I.minimum(1, I.index("steps"))))
+    sizes.define("shares", I.minimum(lines, SHARES))
+    sizes.define("share", I.maximum(I.ceil_div(lines, SHARES), 1))
+    return sizes
 
-    def __init__(self, recipe, lines, size, kept):
-        self.recipe = recipe
-        given = {"lines": lines, "size": size, "kept": kept}
-        self.registers = {name: recipe.register(value) for name, value in given.items()}
-        lines, size = I.index("lines"), I.index("size")
-        is_long = I.mul(I.minimum(1, I.div(size, LONG)), I.minimum(1, I.div(MOST_LONG, I.maximum(lines, 1))))
-        self.define("steps", I.mul(I.minimum(MOST_STEPS, I.div(size, STEP)), is_long))
-        self.define("short", I.sub(1, I.minimum(1, I.index("steps"))))
-        self.define("shares", I.minimum(lines, SHARES))
-        self.define("share", I.maximum(I.ceil_div(lines, SHARES), 1))
 
-    def define(self, name, expression):
-        self.registers[name] = self.recipe.expression(expression, self.registers)
+def scratch_of(sizes, dtype):
+    """Room for two numbers for each element of the lines that are taken at the same time."""
+    room = I.mul(2, I.index("shares"), I.index("size"))
+    return [sizes.buffer(b.dtype, room) for b in scratch_buffers(dtype)]
 
-    def is_never(self, name):
-        """True if a size is known to be 0."""
-        return self.recipe.known.get(self.registers[name]) == 0
 
-    def buffer(self, dtype, expression):
-        """Memory for as many elements as an index expression over the sizes says."""
-        return self.recipe.buffer_of(dtype, self.recipe.expression(expression, self.registers))
-
-    def scratch(self, dtype):
-        """Room for two numbers for each element of the lines that are taken at the same time."""
-        room = I.mul(2, I.index("shares"), I.index("size"))
-        return [self.buffer(b.dtype, room) for b in scratch_buffers(dtype)]
-
-    def launch(self, kernel, operands, work=None, **sizes):
-        """Launch a template; `work`: scalar operations for each element (None: each step is worth a thread)."""
-        recipe = self.recipe
-        registers = self.registers | {name: recipe.register(size) for name, size in sizes.items()}
-        grain = recipe.register(1)
-        if work is not None:
-            all_work = I.mul(work, I.index("lines"), I.index("size"))
-            step = I.maximum(I.div(all_work, I.maximum(kernel.extent, 1)), 1)
-            grain = recipe.expression(I.maximum(I.div(4 * WORK, step), 1), registers)
-        recipe.launch(pipeline.build_kernel(kernel), operands, [registers[p] for p in kernel.params],
-                      recipe.expression(kernel.extent, registers), grain)
+def work_of(each):
+    """Scalar operations in all, so many for each element."""
+    return I.mul(each, I.index("lines"), I.index("size"))
 
 
 def moved(located, dim):
@@ -353,7 +333,7 @@ def by_lines(planner, operand, outputs, dim, launch):
     shape = (*operand.shape[:dim], *operand.shape[dim + 1:])
     size, kept = ((t.shape[dim] if t.shape else 1) for t in (operand, outputs[0]))
     results = outputs if last else [planner.recipe.buffer(o.dtype, (*shape, kept)) for o in outputs]
-    sizes = LineSizes(planner.recipe, numel(shape), size, kept)
+    sizes = line_sizes(planner.recipe, numel(shape), size, kept)
     launch(planner.dense(moved(operand, dim)), results, sizes)
     for result, output in zip(results, outputs):
         if not last:
@@ -365,9 +345,9 @@ def launch_sort(planner, operand, outputs, dim, descending):
     dtype = operand.dtype
 
     def launch(operand, results, sizes):
-        scratch = sizes.scratch(dtype)
+        scratch = scratch_of(sizes, dtype)
         whole = [operand, *results, *scratch]
-        sizes.launch(sort_kernel(dtype, descending), whole, 8 * passes(dtype))
+        sizes.launch(sort_kernel(dtype, descending), whole, work_of(8 * passes(dtype)))
         if not sizes.is_never("steps"):
             _launch_long(sizes, dtype, descending, whole, scratch)
 

@@ -5,7 +5,7 @@ better than the worst of the list.
 """
 
 from flambeau.compiler import index_math as I
-from flambeau.compiler.order import FEW, by_lines, launch_sort
+from flambeau.compiler.order import FEW, by_lines, launch_sort, work_of
 from flambeau.compiler.order_keys import Numbers, is_packed, key, outer_buffers
 from flambeau.compiler.order_select import launch_select
 from flambeau.ir import loops as L
@@ -79,7 +79,7 @@ def launch_best(planner, operand, outputs, dim, kept, largest):
     """Add the `kept` largest or smallest elements along `dim`, in order, to a plan."""
     def launch(operand, results, sizes):
         if kept <= FEW and is_packed(operand.dtype):
-            sizes.launch(best_kernel(operand.dtype, largest), [operand, *results], 2)
+            sizes.launch(best_kernel(operand.dtype, largest), [operand, *results], work_of(2))
         else:
             launch_select([operand, *results], sizes, largest, False)
 

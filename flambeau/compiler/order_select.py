@@ -1,20 +1,21 @@
 """Elements by rank without sorting their line: the first few in order, or the one of a given rank.
 
-The elements are counted by the BIN_BITS leading bits of their keys, behind those bits that all keys have in
-common; only those in the bins that hold what is wanted are sorted. One step of the extent of `select_kernel`
+The elements are counted by the BIN_BITS (for few elements FEW_BITS) leading bits of their keys, behind those
+bits that all keys have in common; only those in the bins that hold what is wanted are sorted. One step of the extent of `select_kernel`
 takes some lines, one after the other; a long line, if there are few, is counted and collected by all threads.
 """
 
 from flambeau.compiler import index_math as I
-from flambeau.compiler.order import FEW, PARAMS, by_lines, rank_elements
+from flambeau.compiler.order import FEW, PARAMS, by_lines, rank_elements, scratch_of, work_of
 from flambeau.compiler.order_keys import (DIGIT, DIGITS, Numbers, count_up, key, key_bits, outer_buffers,
                                           passes, scratch_buffers, sort_numbers)
 from flambeau.ir import loops as L
 from flambeau.types.dtype import int64, uint32, uint64
 
 LANES = 16              # keys of 32 bits that are compared at once
-BIN_BITS = 11
+BIN_BITS, FEW_BITS = 11, 8
 BINS = 1 << BIN_BITS
+MANY = 1 << 13          # elements that are worth BIN_BITS, not FEW_BITS
 LONG_PARAMS = ("lines", "size", "kept", "steps")
 SHIFT, WANTED, RANK = range(3)          # what the table `chosen` has for a line
 
@@ -24,8 +25,8 @@ def select_kernel(dtype, descending, one):
     """The first `kept` elements of each line in order or, with `one`, the element of the rank that `wanted`
     has for the line, counted from 0.
 
-    Buffers: x (lines, size), `wanted` (lines,) with `one`, values and indices (lines, kept), scratch memory of
-    2 * size numbers for each `share` lines.
+    Buffers: x (lines, size), `wanted` (lines,) with `one`, values and indices (lines, kept), scratch memory
+    of 2 * size numbers for each `share` lines.
     """
     b = L.Builder()
     numbers, (size, kept, share) = Numbers(b, dtype, descending), map(I.index, ("size", "kept", "share"))
@@ -89,6 +90,8 @@ class _Select:
         self.b, self.numbers, self.dtype, self.descending, self.one = b, numbers, dtype, descending, one
         self.whole = uint64 if key_bits(dtype) == 64 else uint32
         self.lanes = LANES * 4 // self.whole.itemsize
+        many = b.let(L.apply("ge", I.index("size"), L.as_index(MANY)))
+        self.bins = b.select(many, b.const(BINS, int64), b.const(1 << FEW_BITS, int64))
 
     def local_counts(self):
         self.b.local("counts", int64, passes(self.dtype) * DIGITS)
@@ -108,7 +111,7 @@ class _Select:
     def bin(self, found, shift):
         b = self.b
         leading = b.shr(found, b.cast(shift, self.whole))
-        return b.cast(b.and_(leading, b.const(BINS - 1, self.whole)), int64)
+        return b.cast(b.and_(leading, b.cast(I.sub(self.bins, 1), self.whole)), int64)
 
     def extremes(self, low, high):
         """(least, largest) key of the elements from `low` to `high` of x."""
@@ -131,15 +134,15 @@ class _Select:
         """The bits of a key behind those that name its bin; in front of those all keys are equal."""
         b, differing = self.b, self.b.xor(least, most)
         shift = b.declare(b.const(0, int64), b.fresh("shift"))
-        with b.loop(b.fresh("bit"), 0, max(0, key_bits(self.dtype) - BIN_BITS)) as bit:
-            more = b.ge(b.shr(differing, b.cast(bit, self.whole)), b.const(BINS, self.whole))
+        with b.loop(b.fresh("bit"), 0, max(0, key_bits(self.dtype) - FEW_BITS)) as bit:
+            more = b.ge(b.shr(differing, b.cast(bit, self.whole)), b.cast(self.bins, self.whole))
             b.assign(shift, b.select(more, b.let(I.add(bit, 1)), shift))
         return shift
 
     def count(self, low, high, shift, base):
         """Count the elements from `low` to `high` of x in the bins that start at `base`."""
         b = self.b
-        with b.loop("fresh", 0, BINS, kind="vector") as i:
+        with b.loop("fresh", 0, self.bins, kind="vector") as i:
             b.store("bins", b.let(I.add(base, i)), b.const(0, int64))
         with b.loop("counted", low, high) as t:
             count_up(b, "bins", I.add(base, self.bin(self.key(t), shift)))
@@ -148,7 +151,7 @@ class _Select:
         """(the bin that holds the element of this rank, how many elements are in bins before it)."""
         b = self.b
         total, wanted, below = (b.declare(b.const(0, int64)) for _ in range(3))
-        with b.loop("bin", 0, BINS) as i:
+        with b.loop("bin", 0, self.bins) as i:
             here = b.le(total, rank)
             b.assign(wanted, b.select(here, i, wanted))
             b.assign(below, b.select(here, total, below))
@@ -178,8 +181,8 @@ class _Steps:
     """The walk over the steps of long lines.
 
     Tables: `range` (lines, steps, 2), the least and largest key of a step; `bins` (lines, steps, BINS);
-    `starts` (lines, steps + 1), how many elements are collected before a step, and in all; `chosen` (lines, 3):
-    see SHIFT, WANTED, RANK.
+    `starts` (lines, steps + 1), how many elements are collected before a step, and in all; `chosen` (lines,
+    3): see SHIFT, WANTED, RANK.
     """
 
     TABLES = (("range", uint64), ("bins", int64), ("starts", int64), ("chosen", int64))
@@ -243,7 +246,8 @@ def long_count(dtype, descending, one):
     b, select = walk.b, walk.select
 
     def body(line, step, low, high):
-        least, most = (b.declare(b.const(v, uint64), name) for v, name in (((1 << 64) - 1, "least"), (0, "most")))
+        least = b.declare(b.const((1 << 64) - 1, uint64), "least")
+        most = b.declare(b.const(0, uint64), "most")
         first = walk.of_step(line, L.as_index(0), 2)
         with b.loop("other", 0, walk.steps) as other:
             at = b.let(I.add(first, I.mul(other, 2)))
@@ -323,8 +327,8 @@ def long_write(dtype, descending, one):
 def launch_select(operands, sizes, largest, one):
     """Add a selection to a plan: operands are those of `select_kernel` but for the scratch memory."""
     dtype, steps = operands[0].dtype, I.index("steps")
-    operands = [*operands, *sizes.scratch(dtype)]
-    sizes.launch(select_kernel(dtype, largest, one), operands, 8)
+    operands = [*operands, *scratch_of(sizes, dtype)]
+    sizes.launch(select_kernel(dtype, largest, one), operands, work_of(8))
     if sizes.is_never("steps"):
         return
     widths = {"range": I.mul(2, steps), "bins": I.mul(BINS, steps), "starts": I.add(steps, 1), "chosen": 3}

@@ -8,13 +8,14 @@ Every thread takes some rows of the batch through all steps, so that nobody wait
             for each panel of hidden units:                   the gates of one unit stand side by side
                 for some rows: a block of sums in registers (state @ weight), then the cell
 
-The weights are packed once a call into panels [panel][k][unit vector][gate][lane] and stay in the cache, as do
-the products of SPAN steps. Rows lie one step after the other: those of step t are starts[t] .. starts[t + 1],
-and a step may have fewer rows than the one before it (packed sequences). Backward visits the steps the other
-way round: the cell's derivative first, then the product of the gates' gradients with the weights.
+The weights are packed once a call into panels [panel][k][unit vector][gate][lane] and stay in the cache, as
+do the products of SPAN steps. Rows lie one step after the other: those of step t are starts[t] ..
+starts[t + 1], and a step may have fewer rows than the one before it (packed sequences). Backward visits the
+steps the other way round: the cell's derivative first, then the product of the gates' gradients with the
+weights.
 
-Order of additions: from the biases (or zero) along the inputs, then along the state, one fma after another; it
-depends on nothing else. (The state's product of a GRU's new value is a sum of its own.)
+Order of additions: from the biases (or zero) along the inputs, then along the state, one fma after another;
+it depends on nothing else. (The state's product of a GRU's new value is a sum of its own.)
 """
 
 from dataclasses import dataclass
@@ -59,47 +60,69 @@ def blocking(dtype, gates, target=None):
     return Blocking(target.vector_bytes // dtype.itemsize, rows, units, vectors)
 
 
+def layer_kernel(mode, dtype, reverse=False, keep=False, bias=True, target=None):
+    """The kernel of a layer, on rows of the batch. Params: batch, steps, hidden, width.
+
+    Buffers: packed_input and packed (`pack_kernel`), input (rows, width), starts (steps + 1), hidden (batch,
+    hidden), cell (lstm), bias_ih and bias_hh (gates * hidden); written: output (rows, hidden), last (batch,
+    hidden), last_cell (lstm), with `keep` gates (rows, KEPT * hidden), before (rows, hidden) and cells (lstm),
+    and projected, scratch of `scratch_size` elements.
+    """
+    lstm = mode == "lstm"
+    reads = ["packed_input", "packed", "input", "starts", "hidden"] + ["cell"] * lstm
+    reads += ["bias_ih", "bias_hh"] * bias
+    writes = ["output", "last"] + ["last_cell"] * lstm
+    if keep:
+        writes += ["gates"] * (KEPT[mode] > 0) + ["before"] + ["cells"] * lstm
+    return _Forward(mode, blocking(dtype, GATES[mode], target), dtype, reads, [*writes, "projected"],
+                    reverse).kernel()
+
+
+def gradient_kernel(mode, dtype, reverse=False, target=None):
+    """The kernel of a layer's gradients. Params: batch, steps, hidden.
+
+    Buffers: packed (`pack_kernel` with gates 0), of_output, of_last, starts, what the layer kept (gates and
+    cells, gates and before, or output), of_last_cell (lstm); written: of_projected, of_own (gru), of_hidden,
+    of_cell (lstm).
+    """
+    lstm, gru = mode == "lstm", mode == "gru"
+    kept = ["gates", "cells", "of_last_cell"] if lstm else ["gates", "before"] if gru else ["output"]
+    writes = ["of_projected"] + ["of_own"] * gru + ["of_hidden"] + ["of_cell"] * lstm
+    return _Backward(mode, blocking(dtype, 1, target), dtype, ["packed", "of_output", "of_last", "starts", *kept],
+                     writes, reverse).kernel()
+
+
 def launch_layer(planner, mode, inputs, outputs, reverse, keep):
     """inputs: name -> operand (None where there is none); outputs: output, last hidden, last cell, gates,
     before, cells."""
-    inputs = {name: None if x is None else planner.dense(x) for name, x in inputs.items()}
-    weight_ih, weight_hh, hidden = inputs.pop("weight_ih"), inputs.pop("weight_hh"), inputs["hidden"]
-    results = dict(zip(("output", "last", "last_cell", "gates", "before", "cells"), outputs))
-    if mode != "lstm":
-        del results["last_cell"], results["cells"]
-    if not keep:
-        for name in ("gates", "before", "cells"):
-            results.pop(name, None)
-    elif not KEPT[mode]:
-        del results["gates"]
-    gates, width = GATES[mode], hidden.shape[1]
-    plan = blocking(hidden.dtype, gates)
-    sizes = {"batch": hidden.shape[0], "steps": inputs["starts"].shape[0] - 1, "hidden": width,
-             "width": weight_ih.shape[1]}
-    packed = {"packed_input": _pack(planner, weight_ih, plan, gates, width),
-              "packed": _pack(planner, weight_hh, plan, gates, width)}
-    count = _panels(width, plan) * SPAN * sizes["batch"] * plan.width
-    results["projected"] = planner.recipe.buffer(hidden.dtype, (count,))
-    writer = _Forward(mode, plan, packed | inputs, results, reverse)
-    _launch(planner, writer.kernel(), writer.operands, sizes)
+    named = {name: None if x is None else planner.dense(x) for name, x in inputs.items()}
+    named |= zip(("output", "last", "last_cell", "gates", "before", "cells"), outputs)
+    hidden, weight = named["hidden"], named["weight_ih"]
+    plan = blocking(hidden.dtype, GATES[mode])
+    batch, width = hidden.shape
+    for name, source in (("packed_input", "weight_ih"), ("packed", "weight_hh")):
+        named[name] = _pack(planner, named[source], plan, GATES[mode], width)
+    named["projected"] = planner.recipe.buffer(hidden.dtype, (scratch_size(batch, width, plan),))
+    kernel = layer_kernel(mode, hidden.dtype, reverse, keep, named["bias_ih"] is not None)
+    sizes = {"batch": batch, "steps": named["starts"].shape[0] - 1, "hidden": width, "width": weight.shape[1]}
+    _launch(planner, kernel, named, sizes)
+
+
+def scratch_size(batch, hidden, plan):
+    """Elements that the projected inputs of SPAN steps take."""
+    return _panels(hidden, plan) * SPAN * batch * plan.width
 
 
 def launch_gradient(planner, mode, inputs, outputs, reverse):
-    """inputs: name -> gradients of the results, the weight, starts and what the layer kept; outputs:
-    gradients of projected, of the state's product, of hidden and of cell."""
-    used = {"lstm": ("of_last_cell", "gates", "cells"), "gru": ("gates", "before")}.get(mode, ("output",))
-    operands = {name: planner.dense(inputs[name]) for name in ("of_output", "of_last", "starts", *used)}
-    results = dict(zip(("of_projected", "of_own", "of_hidden", "of_cell"), outputs))
-    if mode != "gru":
-        del results["of_own"]
-    if mode != "lstm":
-        del results["of_cell"]
-    state = operands["of_last"]
-    plan = blocking(state.dtype, 1)
-    sizes = {"batch": state.shape[0], "steps": operands["starts"].shape[0] - 1, "hidden": state.shape[1]}
-    packed = _pack(planner, planner.dense(inputs["weight_hh"]), plan, 0, sizes["hidden"])
-    writer = _Backward(mode, plan, {"packed": packed, **operands}, results, reverse)
-    _launch(planner, writer.kernel(), writer.operands, sizes)
+    """inputs: name -> gradients of the results, the layer's operands and what it kept; outputs: gradients of
+    projected, of the state's product, of hidden and of cell."""
+    kernel = gradient_kernel(mode, inputs["hidden"].dtype, reverse)
+    named = inputs | dict(zip(("of_projected", "of_own", "of_hidden", "of_cell"), outputs))
+    batch, width = named["of_last"].shape
+    plan = blocking(named["of_last"].dtype, 1)
+    named["packed"] = _pack(planner, planner.dense(inputs["weight_hh"]), plan, 0, width)
+    reads = {b.name: planner.dense(named[b.name]) for b in kernel.buffers if b.access == "r"}
+    _launch(planner, kernel, named | reads, {"batch": batch, "steps": named["starts"].shape[0] - 1, "hidden": width})
 
 
 def launch_weight_gradient(planner, of_own, before, out):
@@ -108,13 +131,14 @@ def launch_weight_gradient(planner, of_own, before, out):
     planner.templates.product(planner, turned, before, None, out)
 
 
-def _launch(planner, kernel, operands, sizes):
+def _launch(planner, kernel, named, sizes):
     """Add the launch; a chunk of the extent is some rows: an even number of chunks of about _THREAD_ROWS."""
     recipe = planner.recipe
     registers = {name: recipe.register(size) for name, size in sizes.items()}
     rows = I.index("batch")
     chunks = I.mul(I.ceil_div(rows, 2 * _THREAD_ROWS), 2)
     grain = recipe.expression(I.maximum(I.ceil_div(rows, I.maximum(chunks, 1)), 1), registers)
+    operands = [named[b.name] for b in kernel.buffers]
     recipe.launch(pipeline.build_kernel(kernel), operands, [registers[p] for p in kernel.params],
                   recipe.expression(kernel.extent, registers), grain)
 
@@ -185,14 +209,11 @@ class _Writer:
     name = None
     params = ("batch", "steps", "hidden")
 
-    def __init__(self, mode, plan, operands, results, reverse):
-        self.mode, self.plan, self.reverse = mode, plan, reverse
-        named = {name: x for name, x in operands.items() if x is not None}
-        self.operands = [*named.values(), *results.values()]
-        self.dtype = named["packed"].dtype
-        self.buffers = tuple(L.Buffer(n, x.dtype, "r") for n, x in named.items())
-        self.buffers += tuple(L.Buffer(n, x.dtype, "rw") for n, x in results.items())
-        self.has = frozenset((*named, *results))
+    def __init__(self, mode, plan, dtype, reads, writes, reverse):
+        self.mode, self.plan, self.dtype, self.reverse = mode, plan, dtype, reverse
+        self.buffers = tuple(L.Buffer(name, int64 if name == "starts" else dtype, "r") for name in reads)
+        self.buffers += tuple(L.Buffer(name, dtype, "rw") for name in writes)
+        self.has = frozenset((*reads, *writes))
         self.steps, self.batch, self.hidden = I.index("steps"), I.index("batch"), I.index("hidden")
         self.gates = GATES[mode]
 
@@ -201,7 +222,8 @@ class _Writer:
         self.body()
         self.b.local("sums", self.dtype, self.plan.rows * self.plan.width)
         way = "backwards" if self.reverse else "forwards"
-        return L.Kernel(f"{self.name}_{self.mode}_{way}", self.buffers, self.params, self.batch, self.b.body())
+        name = f"{self.name}_{self.mode}_{way}"
+        return L.Kernel(name, self.buffers, self.params, self.batch, self.b.body())
 
     def find_step(self, t):
         """Step number t: its first row, the end of the range's rows, the rows of a block (about equally many,
@@ -227,7 +249,8 @@ class _Writer:
 
     def each_panel(self):
         """A loop over panels; its value is the panel's number."""
-        return self.b.loop(self.b.fresh("panel"), 0, I.ceil_div(self.hidden, self.plan.units * self.plan.lanes))
+        panels = I.ceil_div(self.hidden, self.plan.units * self.plan.lanes)
+        return self.b.loop(self.b.fresh("panel"), 0, panels)
 
     def each_block(self, write):
         """`write(row, rows)` for each block of the step's rows."""
@@ -280,7 +303,8 @@ class _Writer:
 
     def vector(self, buffer, address, mask):
         """Consecutive elements, zero where the mask is off."""
-        return self.b.load(buffer, address, self.dtype, self.plan.lanes, mask, None if mask is None else self.zeros())
+        other = None if mask is None else self.zeros()
+        return self.b.load(buffer, address, self.dtype, self.plan.lanes, mask, other)
 
     def sums_at(self, r, vector):
         """Where the sum of row r of a block stands in the Local."""
@@ -350,7 +374,8 @@ class _Forward(_Writer):
         first part of the next row to do while it waits for one."""
         b, plan = self.b, self.plan
         given = b.let(self.place(panel, number, row))
-        apart = self.one_bias("bias_hh", panel, 2) if self.mode == "gru" and "bias_hh" in self.has else self.zeros()
+        has_bias = self.mode == "gru" and "bias_hh" in self.has
+        apart = self.one_bias("bias_hh", panel, 2) if has_bias else self.zeros()
 
         def start(i, vector):
             if self.mode == "gru" and vector == 2:
@@ -404,7 +429,8 @@ class _Forward(_Writer):
     def lstm_output(self, row, r, first, mask):
         place, state = self.here(row, r, first)
         give, = self.own(r, 1)
-        self.b.store("output", place, cells.lstm_output(self.b, give, self.vector("last_cell", state, mask)), mask)
+        output = cells.lstm_output(self.b, give, self.vector("last_cell", state, mask))
+        self.b.store("output", place, output, mask)
 
     def gru_gates(self, row, r, first, mask):
         self.here(row, r, first)
@@ -433,8 +459,8 @@ class _Backward(_Writer):
 
     name = "recurrent_backward"
 
-    def __init__(self, mode, plan, operands, results, reverse):
-        super().__init__(mode, plan, operands, results, not reverse)
+    def __init__(self, mode, plan, dtype, reads, writes, reverse):
+        super().__init__(mode, plan, dtype, reads, writes, not reverse)
 
     def body(self):
         b = self.b

@@ -2,27 +2,28 @@
 
 Tensors are contiguous and seen as [outer, size, inner], where size is the scanned axis; PARAMS are outer,
 size, inner, first, step and active: the positions first, first + step, ... are visited, so one kernel scans
-both ways (first 0 and step 1, or first size - 1 and step -1); a kernel whose `active` is 0 does nothing. Where
-inner is 1, what is carried lies in registers and CHAINS lines are scanned side by side, since each has to wait
-for its own results only; otherwise it lies in a small local array, an element for each of BLOCK neighbouring
-lines, which are scanned together as vectors.
+both ways (first 0 and step 1, or first size - 1 and step -1); a kernel whose `active` is 0 does nothing.
+Where inner is 1, what is carried lies in registers and CHAINS lines are scanned side by side, since each has
+to wait for its own results only; otherwise it lies in a small local array, an element for each of BLOCK
+neighbouring lines, which are scanned together as vectors.
 
-Lines of LONG elements and more are cut into blocks of PART elements, if the scan can `combine`: what is
-carried out of each block is worked out for all blocks at once, added up along the blocks, and then each block
-is scanned from what is carried into it. So the order depends on the size alone, and results are the same for
-any number of threads.
+Lines of LONG elements and more are cut into parts of PART elements, if the scan can `combine`: what is
+carried out of each part is worked out for all parts at once, added up along the parts, and then each part is
+scanned from what is carried into it. So the order depends on the size alone, and results are the same for any
+number of threads.
 """
 
 from dataclasses import dataclass
 
 from flambeau.compiler import index_math as I
+from flambeau.compiler.sizes import Sizes
 from flambeau.ir import loops as L
-from flambeau.types.dim import maximum, minimum
 from flambeau.types.dtype import bool_, float32, float64, int32, int64
 
 PARAMS = ("outer", "size", "inner", "first", "step", "active")
 BLOCK = 64          # elements of the inner axis, or lines of a costly scan, that one step of the extent owns
 CHAINS = 4          # lines or parts that are scanned side by side in registers
+FEW = 6             # neighbouring lines that are worth no vector
 LOOK = 16           # elements that are looked at together, whether all are idle
 PART = 2048         # elements of a long line that are scanned as if they were a line
 LONG = 16 * PART
@@ -32,10 +33,11 @@ LONG = 16 * PART
 class Scan:
     """A scan: `advance(b, carried, elements, position)` -> (what is carried on, what is stored), two tuples.
 
-    `inputs` and `outputs` are dtypes; `carried` are (dtype, number to start with). `combine(b, first, second)`
-    joins what two neighbouring parts of a line carry out, where that can be said. The steps of a `costly` scan
-    are worth reading elements from afar, so that they can be vectors. `idle(b, carried, elements)` is true for
-    an element after which the same is carried, and stored, as before; where most are, LOOK are passed at once.
+    `inputs` and `outputs` are dtypes; `carried` are (dtype, number to start with). `combine(b, first,
+    second)` joins what two neighbouring parts of a line carry out, where that can be said. The steps of a
+    `costly` scan are worth reading elements from afar, so that they can be vectors. `idle(b, carried,
+    elements)` is true for an element after which the same is carried, and stored, as before; where most are,
+    LOOK are passed at once.
     """
 
     name: str
@@ -75,11 +77,16 @@ def scan_kernel(scan):
         _each_group(b, L.BEGIN, L.END, lambda lines: _in_registers(
             b, scan, [I.mul(o, size) for o in lines], [L.as_index(0)] * len(lines), size))
     with b.branch(L.apply("not", single)):
+        few = b.let(L.apply("le", inner, L.as_index(FEW)))
         with b.loop("block", L.BEGIN, L.END) as block:
             start = b.let(I.mul(I.rem(block, blocks), BLOCK))
             count = b.let(I.sub(I.minimum(I.add(start, BLOCK), inner), start))
             base = b.let(I.add(I.mul(b.let(I.div(block, blocks)), size, inner), start))
-            _as_vectors(b, scan, base, count, (inner, L.as_index(1)), size)
+            with b.branch(few):
+                _each_group(b, L.as_index(0), count, lambda lines: _in_registers(
+                    b, scan, [I.add(base, i) for i in lines], [L.as_index(0)] * len(lines), size, stride=inner))
+            with b.branch(L.apply("not", few)):
+                _as_vectors(b, scan, base, count, (inner, L.as_index(1)), size)
     extent = I.mul(I.index("outer"), blocks, I.index("active"))
     return L.Kernel(scan.name, scan.buffers(), PARAMS, extent, b.body())
 
@@ -104,14 +111,15 @@ def _each_group(b, begin, end, body):
         body([single])
 
 
-def _in_registers(b, scan, bases, origins, count, entry=None, finish=None):
+def _in_registers(b, scan, bases, origins, count, entry=None, finish=None, stride=None):
     """Scan `count` elements of each line at `bases`, from the visit number in `origins` on, side by side.
 
+    `stride`: of a line's elements, if they are not consecutive.
     `entry(chain)` gives what is carried in; with `finish(chain, carried)` nothing is stored but what it does.
     """
     starts = [entry(n) if entry else [b.const(v, d) for d, v in scan.carried] for n in range(len(bases))]
     chains = [[b.declare(value) for value in start] for start in starts]
-    if scan.idle:
+    if scan.idle and stride is None:
         for n, carried in enumerate(chains):
             _with_pauses(b, scan, b.let(I.add(bases[n], origins[n])), origins[n], count, carried, not finish)
             if finish:
@@ -120,7 +128,8 @@ def _in_registers(b, scan, bases, origins, count, entry=None, finish=None):
     with b.loop(b.fresh("t"), 0, count) as t:
         for base, origin, carried in zip(bases, origins, chains):
             position = b.let(I.add(I.index("first"), I.mul(I.add(origin, t), I.index("step"))))
-            kept = _advance(b, scan, carried, position, b.let(I.add(base, position)), not finish)
+            place = position if stride is None else I.mul(position, stride)
+            kept = _advance(b, scan, carried, position, b.let(I.add(base, place)), not finish)
             for variable, value in zip(carried, kept):
                 b.assign(variable, value)
     for n, carried in enumerate(chains):
@@ -251,18 +260,21 @@ def _vector_parts(b, scan, parts, size, entry, finish):
         base, here = b.let(I.mul(o, size)), b.let(I.mul(o, parts))
         count = b.let(I.minimum(I.sub(parts, first), BLOCK))
         rest = b.let(I.rem(size, PART))
-        ends = b.let(L.apply("and", L.apply("eq", I.add(first, count), parts), L.apply("gt", rest, L.as_index(0))))
+        is_last = L.apply("eq", I.add(first, count), parts)
+        ends = b.let(L.apply("and", is_last, L.apply("gt", rest, L.as_index(0))))
         whole = b.let(I.sub(count, L.apply("cast", ends, dtype=int64)))
         number = b.let(I.add(here, first))
         origin = b.let(I.mul(first, PART))
         stride = b.let(I.mul(I.index("step"), PART))
-        _as_vectors(b, scan, b.let(I.add(base, I.mul(origin, I.index("step")))), whole, (L.as_index(1), stride),
-                    L.as_index(PART), entry and (lambda i: entry(I.add(number, i))),
+        corner = b.let(I.add(base, I.mul(origin, I.index("step"))))
+        _as_vectors(b, scan, corner, whole, (L.as_index(1), stride), L.as_index(PART),
+                    entry and (lambda i: entry(I.add(number, i))),
                     finish and (lambda i, carried: finish(I.add(number, i), carried)),
                     lambda i: I.add(origin, I.mul(i, PART)))
         with b.branch(ends):
             last = b.let(I.add(number, whole))
-            _in_registers(b, scan, [base], [b.let(I.sub(size, rest))], rest, entry and (lambda n: entry(last)),
+            _in_registers(b, scan, [base], [b.let(I.sub(size, rest))], rest,
+                          entry and (lambda n: entry(last)),
                           finish and (lambda n, carried: finish(last, carried)))
 
 
@@ -380,23 +392,27 @@ def launch_scan(planner, scan, operands, outputs, dim, reverse=False):
     """Add a scan along `dim` to a plan; operands are made row-major."""
     operands = [planner.dense(o) for o in operands]
     outer, size, inner = split_axis(operands[0].shape, dim)
-    work = (200 if scan.costly else 6) * outer * size * inner
-    single = minimum(1, 1 // maximum(inner, 1))
-    is_long = minimum(1, size // LONG) * single if scan.combine else 0
-    params = {"outer": outer, "size": size, "inner": inner,
-              "first": size - 1 if reverse else 0, "step": -1 if reverse else 1}
+    sizes = Sizes(planner.recipe, outer=outer, size=size, inner=inner, first=size - 1 if reverse else 0,
+                  step=-1 if reverse else 1)
+    outer, size, inner = map(I.index, ("outer", "size", "inner"))
+    sizes.define("single", I.minimum(1, I.div(1, I.maximum(inner, 1))))
+    is_long = I.mul(I.minimum(1, I.div(size, LONG)), I.index("single"))
+    sizes.define("long", is_long if scan.combine else L.as_index(0))
+    sizes.define("plain", I.sub(1, I.index("single" if scan.costly else "long")))
+    sizes.define("lines", I.sub(I.index("single"), I.index("long")))
+    work = I.mul(200 if scan.costly else 6, outer, size, inner)
 
     def launch(make, active, buffers):
-        if not isinstance(active, int) or active:
-            planner.launch_template(make(), buffers, params | {"active": active}, work)
+        if not sizes.is_never(active):
+            sizes.launch(make(), buffers, work, active=active)
 
     whole = [*operands, *outputs]
-    launch(lambda: scan_kernel(scan), 1 - (single if scan.costly else is_long), whole)
+    launch(lambda: scan_kernel(scan), "plain", whole)
     if scan.costly:
-        launch(lambda: costly_kernel(scan), single - is_long, whole)
-    if scan.combine and is_long != 0:
-        count = outer * ((size + PART - 1) // PART) * is_long
-        parts = [planner.recipe.buffer(dtype, (count,)) for dtype, _ in scan.carried]
-        launch(lambda: parts_kernel(scan, True), is_long, [*whole, *parts])
-        launch(lambda: starts_kernel(scan), is_long, parts)
-        launch(lambda: parts_kernel(scan, False), is_long, [*whole, *parts])
+        launch(lambda: costly_kernel(scan), "lines", whole)
+    if not sizes.is_never("long"):
+        count = I.mul(outer, I.ceil_div(size, PART), I.index("long"))
+        parts = [sizes.buffer(dtype, count) for dtype, _ in scan.carried]
+        launch(lambda: parts_kernel(scan, True), "long", [*whole, *parts])
+        launch(lambda: starts_kernel(scan), "long", parts)
+        launch(lambda: parts_kernel(scan, False), "long", [*whole, *parts])

@@ -90,6 +90,11 @@ def is_dependent(constraint):
 
 
 # ------------------------------------------------------------------------------ made of others
+def all_rightmost(checks, count):
+    """Whether all checks along the last `count` axes are true."""
+    return checks if count == 0 else checks.all(tuple(range(-count, 0)))
+
+
 class IndependentConstraint(Constraint):
     """`base_constraint` for all elements along the last `reinterpreted_batch_ndims` axes, which become event axes."""
 
@@ -109,8 +114,7 @@ class IndependentConstraint(Constraint):
         if result.ndim < self.reinterpreted_batch_ndims:
             fail("check", "the value has fewer axes than an event", value.ndim, f"at least {self.event_dim}",
                  kind=ValueError)
-        kept = result.shape[:result.ndim - self.reinterpreted_batch_ndims]
-        return result.reshape(*kept, -1).all(-1) if result.numel() else ones(*kept, dtype=bool_)
+        return all_rightmost(result, self.reinterpreted_batch_ndims)
 
     def __repr__(self):
         return f"{type(self).__name__}({self.base_constraint!r}, {self.reinterpreted_batch_ndims})"
@@ -138,8 +142,7 @@ class MixtureSameFamilyConstraint(Constraint):
         if value.ndim < self.event_dim:
             fail("check", "the value has fewer axes than an event", value.ndim, f"at least {self.event_dim}",
                  kind=ValueError)
-        kept = value.ndim - self.event_dim
-        return result.reshape(*value.shape[:kept], -1).all(-1)
+        return all_rightmost(result, result.ndim - (value.ndim - self.event_dim))
 
     def __repr__(self):
         return f"{type(self).__name__}({self.base_constraint!r})"

@@ -7,6 +7,7 @@ width).
 import functools
 import itertools
 import math
+import numbers
 import warnings
 
 from flambeau import ops
@@ -177,27 +178,25 @@ class RNNBase(Module):
         self.reset_parameters()
 
     def _check_options(self, dropout):
-        for name in ("bias", "batch_first", "bidirectional"):
-            if not isinstance(getattr(self, name), bool):
-                raise TypeError(f"{name} should be of type bool, got: {type(getattr(self, name)).__name__}")
-        if isinstance(dropout, bool) or not 0 <= dropout <= 1:
+        if not isinstance(dropout, numbers.Number) or isinstance(dropout, bool) or not 0 <= dropout <= 1:
             raise ValueError("dropout should be a number in range [0, 1] representing the probability of an "
-                             "element "
-                             "being zeroed")
+                             "element being zeroed")
         if dropout > 0 and self.num_layers == 1:
             warnings.warn("dropout option adds dropout after all but last recurrent layer, so non-zero "
-                          "dropout expects "
-                          f"num_layers greater than 1, but got dropout={dropout} and "
-                          f"num_layers={self.num_layers}",
-                          stacklevel=4)
-        if not isinstance(self.hidden_size, int):
-            raise TypeError(f"hidden_size should be of type int, got: {type(self.hidden_size).__name__}")
-        if self.hidden_size <= 0:
-            raise ValueError("hidden_size must be greater than zero")
-        if self.num_layers <= 0:
-            raise ValueError("num_layers must be greater than zero")
-        if self.proj_size < 0 or self.proj_size and self.proj_size >= self.hidden_size:
-            raise ValueError("proj_size has to be a positive integer, smaller than hidden_size, or zero")
+                          f"dropout expects num_layers greater than 1, but got dropout={dropout} and "
+                          f"num_layers={self.num_layers}", stacklevel=4)
+        for names, kind in ((("bias", "batch_first"), bool), (("input_size", "hidden_size"), int)):
+            for name in names:
+                if not isinstance(getattr(self, name), kind):
+                    raise TypeError(f"{name} should be of type {kind.__name__}, got: "
+                                    f"{type(getattr(self, name)).__name__}")
+        for name in ("input_size", "hidden_size", "num_layers"):
+            if getattr(self, name) <= 0:
+                raise ValueError(f"{name} must be greater than zero")
+        if self.proj_size < 0:
+            raise ValueError("proj_size should be a positive integer or zero to disable projections")
+        if self.proj_size >= self.hidden_size:
+            raise ValueError("proj_size has to be smaller than hidden_size")
         if self.mode not in GATES:
             raise ValueError("Unrecognized RNN mode: " + self.mode)
 
@@ -373,11 +372,18 @@ class RNNBase(Module):
         return recurrent(KERNELS[self.mode], rows, starts, *state, reverse=backwards, **weights)
 
 
+def refuse_projection(proj_size):
+    """ValueError where a layer without projection is asked for one."""
+    if proj_size is not None:
+        raise ValueError("proj_size argument is only supported for LSTM, not RNN or GRU")
+
+
 class RNN(RNNBase):
     """Layers of simple recurrences, `nonlinearity` 'tanh' or 'relu'; see `RNNBase` for the other options."""
 
     def __init__(self, input_size, hidden_size, num_layers=1, nonlinearity="tanh", bias=True,
-                 batch_first=False, dropout=0.0, bidirectional=False, device=None, dtype=None):
+                 batch_first=False, dropout=0.0, bidirectional=False, device=None, dtype=None, proj_size=None):
+        refuse_projection(proj_size)
         if nonlinearity not in ("tanh", "relu"):
             raise ValueError(f"Unknown nonlinearity '{nonlinearity}'. Select from 'tanh' or 'relu'.")
         super().__init__(f"RNN_{nonlinearity.upper()}", input_size, hidden_size, num_layers, bias,
@@ -410,6 +416,7 @@ class GRU(RNNBase):
     """Layers of gated recurrent units: (outputs, hidden); see `RNNBase` for the options."""
 
     def __init__(self, input_size, hidden_size, num_layers=1, bias=True, batch_first=False, dropout=0.0,
-                 bidirectional=False, device=None, dtype=None):
+                 bidirectional=False, device=None, dtype=None, proj_size=None):
+        refuse_projection(proj_size)
         super().__init__("GRU", input_size, hidden_size, num_layers, bias, batch_first, dropout,
                          bidirectional, 0, device, dtype)

@@ -15,7 +15,7 @@ from flambeau.ops.compare import eq, ge
 from flambeau.ops.create import full, iota
 from flambeau.ops.elementwise import where
 from flambeau.ops.kinds import Contraction, compute_dtype
-from flambeau.ops.mathematics import exp, log
+from flambeau.ops.mathematics import exp, rsqrt
 from flambeau.ops.matmul import matmul
 from flambeau.ops.normalize import narrow, widen
 from flambeau.ops.random import counters, uniform_element
@@ -24,7 +24,7 @@ from flambeau.ops.reduce import sum as total
 from flambeau.ops.samples import ulps
 from flambeau.ops.spec import op
 from flambeau.ops.trace import current, unify
-from flambeau.ops.view import expand, permute, reshape, transpose, unsqueeze
+from flambeau.ops.view import expand, permute, reshape, squeeze, transpose, unsqueeze
 from flambeau.types.dtype import FLOATING, bool_, float32, float64
 from flambeau.types.shape import broadcast_shapes, parse_axes, show_shape
 
@@ -281,7 +281,7 @@ class Arrangement:
     key: tuple
     value: tuple
     result: tuple
-    scale: float            # where the call names none
+    scale: float | None     # where the call names none; None: the width is not known yet
     room: int | None        # None: no kernel
 
 
@@ -294,6 +294,8 @@ def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.
     as the scores, and those of a gradient.
     """
     traced = getattr(type(query), "is_traced", False)
+    if traced:
+        agree(query, key, value, enable_gqa)
     call = (arrange.__wrapped__ if traced else arrange)(
         tuple(query.shape), tuple(key.shape), tuple(value.shape), query.dtype, key.dtype, value.dtype, enable_gqa)
     query, key = four_axes(query, call.query), four_axes(key, call.key)
@@ -305,14 +307,31 @@ def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.
         if not 0.0 < dropout_p <= 1.0:
             fail(NAME, "dropout probability has to be between 0 and 1", dropout_p, kind=RuntimeError)
         dropout = seed, float(dropout_p)
-    rest = (call.scale if scale is None else float(scale), attn_mask, *dropout, is_causal)
-    query = reshape(query, call.grouped)
+    scale = call.scale if scale is None else float(scale)
+    if scale is None:
+        scale = rsqrt(full((), 1.0, widen(query).dtype) * query.shape[-1])
+    rest = (scale, attn_mask, *dropout, is_causal)
+    single = isinstance(call.group, int) and call.group == 1
+    query = unsqueeze(query, 2) if single else reshape(query, call.grouped)
     if call.room is None:
         out = attention_by_products(query, key, value, *rest)
     else:
         out = attention(query, key, value, *rest, time_first, call.room)[0]         # noqa: F821
         out = late(out) if time_first else out
+    if single and len(call.result) == 4:
+        return squeeze(out, 2)
     return reshape(out, call.result)
+
+
+def agree(query, key, value, enable_gqa):
+    """Declare sizes that are not known yet equal where the operands share an axis."""
+    with query.tracer:
+        for x, y, axes in ((query, key, (-1, *range(-query.ndim, -3 if enable_gqa else -2))),
+                           (key, value, range(-key.ndim, -1))):
+            for axis in axes:
+                sizes = (x.shape[axis], y.shape[axis]) if -axis <= min(x.ndim, y.ndim) else (1, 1)
+                if not all(isinstance(size, int) for size in sizes) and 1 not in sizes:
+                    unify(*sizes)
 
 
 @lru_cache(512)

@@ -74,9 +74,9 @@ class TruePlaces(Indexed):
 
 @op
 class Tally(Indexed):
-    """How often each of 0 .. bins - 1 occurs in a 1-d tensor of such numbers: tables (rows, bins) to be summed.
+    """How often each of 0 .. bins - 1 occurs in a 1-d tensor of such numbers: tables (rows, bins).
 
-    `like` is an empty tensor (bins,).
+    Their rows are to be summed. `like` is an empty tensor (bins,).
     """
 
     name = "_tally"
@@ -118,7 +118,7 @@ def as_mask(input):
 
 
 def true_places(mask, coordinates=False):
-    """The places where a real bool tensor is true: row-major numbers (count,), or coordinates (count, rank)."""
+    """The places where a bool tensor is true: row-major numbers (count,), or coordinates (count, rank)."""
     mask = mask.detach()
     if mask.numel() == 0:
         return _blank(0, mask.ndim) if coordinates else _blank(0)

@@ -64,7 +64,8 @@ class Elementwise(Op):
     def types(self, inputs, attrs):
         """(dtype in which each operand is read into the computation, dtype of the result)."""
         if any(v.dtype.kind == "c" for v in inputs):
-            fail(self.name, "complex tensors are storage only so far", [v.dtype for v in inputs], kind=DTypeError)
+            fail(self.name, "a graph holds no complex numbers", [v.dtype for v in inputs],
+                 hint="compute on view_as_real(x)", kind=DTypeError)
         promoted = promoted_dtype(inputs[self.unpromoted:])
         if self.promotion == "float" and category(promoted) < 2:
             promoted = get_default_dtype()

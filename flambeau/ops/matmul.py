@@ -136,7 +136,7 @@ class IntMm(Contraction):
     differentiable = False
 
     def samples(rng, shape):
-        return [rng.integers(-128, 128, (5, 7)), rng.integers(-128, 128, (7, 3))]
+        return [rng.uniform(-128, 127, (5, 7)), rng.uniform(-128, 127, (7, 3))]
 
     def prepare(self, values):
         x, y = values["input"], values["mat2"]
@@ -147,10 +147,12 @@ class IntMm(Contraction):
                 fail("_int_mm", "the operands are matrices", f"{tensor.ndim} axes", "2", kind=ShapeError)
         return values
 
-    def infer(self, inputs, attrs):
-        shape = parse_axes("m k, k n -> m n").output_shape(
-            *(i.shape for i in inputs), op="_int_mm", unify=unify if current() is not None else None)
-        return [(int32, shape)]
+    def infer_shape(x, y):
+        return parse_axes("m k, k n -> m n").output_shape(x, y, op="_int_mm",
+                                                         unify=unify if current() is not None else None)
+
+    def infer_dtype(*dtypes):
+        return int32
 
     def reference(input, mat2):
         return numpy.matmul(input.astype("int32"), mat2.astype("int32"))

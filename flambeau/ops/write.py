@@ -82,7 +82,7 @@ def number_in_memory(value, dtype):
 
 
 def _write_complex(target, source):
-    """Complex tensors are storage: their two parts are written as floating point tensors."""
+    """The two parts of complex elements are written as floating point tensors."""
     if isinstance(source, Tensor) and source.dtype.kind == "c":
         parts = strided.complex_parts(source)
     else:

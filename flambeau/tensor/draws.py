@@ -105,15 +105,20 @@ def poisson(input, generator=None):
     rates = input.detach().to(float64).numpy()
     if not (rates >= 0).all():
         raise RuntimeError("invalid Poisson rate, expected rate to be non-negative")
-    return create.tensor(_host_generator(generator).poisson(rates).astype("float64")).to(input.dtype)
+    return _from_host(_host_generator(generator).poisson(rates), input.dtype)
+
+
+def _from_host(drawn, dtype):
+    """Whole numbers of NumPy (an int where the parameters are 0-d) as a tensor."""
+    import numpy
+    return create.from_numpy(numpy.asarray(drawn, "float64")).to(dtype)
 
 
 def binomial(count, prob, generator=None):
     """Numbers of successes in `count` trials of probability `prob`."""
     drawn = _host_generator(generator).binomial(count.detach().to(float64).numpy().astype("int64"),
                                                 prob.detach().to(float64).numpy())
-    return create.tensor(drawn.astype("float64") if hasattr(drawn, "astype")
-                         else float(drawn)).to(count.dtype)
+    return _from_host(drawn, count.dtype)
 
 
 def randint_like(input, low, high=None, *, dtype=None, device=None, requires_grad=False, layout=None,

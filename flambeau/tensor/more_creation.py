@@ -92,7 +92,7 @@ def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=False):
 def empty_permuted(size, physical_layout, *, dtype=None, layout=None, device=None, requires_grad=False,
                    pin_memory=False):
     """Uninitialised memory whose dimensions lie in the order `physical_layout`, outermost first."""
-    if sorted(physical_layout) != list(range(len(size))):
+    if sorted(physical_layout) != [axis for axis, _ in enumerate(size)]:
         fail("empty_permuted", "the layout does not name each dimension once", tuple(physical_layout),
              f"an order of 0 to {len(size) - 1}")
     dense = contiguous_strides(tuple(size[axis] for axis in physical_layout))

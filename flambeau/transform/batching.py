@@ -6,12 +6,14 @@ contractions take the batch along, composites are run op by op. What has no rule
 """
 
 from flambeau.base.errors import fail
+from flambeau.ops import plans
 from flambeau.ops.elementwise import copy
 from flambeau.ops.spec import bind
 from flambeau.ops.view import expand, permute, unsqueeze
 from flambeau.ops.wrapped import Wrapped
 from flambeau.runtime._core import Size, Tensor
-from flambeau.transform.levels import Level
+from flambeau.transform import forms
+from flambeau.transform.levels import Level, current
 
 RANDOMNESS = ("error", "different", "same")
 
@@ -65,7 +67,13 @@ class BatchLevel(Level):
     # ------------------------------------------------------------------ ops
     def process(self, operation, values):
         from flambeau.transform import rules
-        result = rules.rule_for(operation)(self, operation, values)
+        rule, result = rules.rule_for(operation), NotImplemented
+        if rule in rules.TRACEABLE:
+            operands, attrs = operation.split(values)
+            result = forms.run(self, (operation.name, tuple(attrs.items())), operation.name,
+                               lambda *given: _applied(rule, operation, given, attrs), operands)
+        if result is NotImplemented:
+            result = rule(self, operation, values)
         if isinstance(result, tuple):
             results = [self.wrap(r) for r in result]
             return operation.pack(results) if operation.outputs is not None else tuple(results)
@@ -94,6 +102,13 @@ class BatchLevel(Level):
         if isinstance(value, tuple):
             return tuple(self.example(v, number) for v in value)
         return value
+
+
+def _applied(rule, operation, operands, attrs):
+    """An op by its rule at the current level, as values of the level."""
+    level = current()
+    result = rule(level, operation, plans.assemble(operation, iter(operands), attrs))
+    return tuple(map(level.wrap, result)) if isinstance(result, tuple) else level.wrap(result)
 
 
 def batch_front(tensor, axis):

@@ -13,6 +13,11 @@ def stack():
     return _local.stack
 
 
+def current():
+    """The innermost level."""
+    return stack()[-1]
+
+
 class Level:
     """One running transform: `with level:` makes it the innermost. `depth` orders levels, from 1.
 

@@ -10,8 +10,11 @@ from dataclasses import dataclass, field
 from flambeau.base.errors import fail
 from flambeau.ops import plans, trace
 from flambeau.ops.elementwise import cast, full_like
+from flambeau.ops.wrapped import wrapped_among
 from flambeau.runtime import _core
 from flambeau.runtime._core import Tensor
+from flambeau.transform import forms
+from flambeau.transform.batching import BatchLevel
 from flambeau.transform.levels import Level, below
 from flambeau.transform.window import Movable
 
@@ -122,12 +125,35 @@ def operand_gradients(node, grads):
     feed = [grads[r] if r < 100 else node.operands[r - 100] if r < 200 else node.results[r - 200] for r in roles]
     feed = [f if isinstance(f, Tensor) else plans.as_tensor(f, v.dtype) for f, v in zip(feed, graph.inputs)]
     found = [None] * len(node.operands)
-    for target, grad in zip(targets, trace.replay(graph, feed)):
+    result = tuple(node.results[0].shape)
+    spread = {t: node.operands[t] for t in targets if operation.kind == "elementwise"
+              and isinstance(node.operands[t], Tensor) and tuple(node.operands[t].shape) != result}
+    for target, grad in zip(targets, _replayed(operation, graph, targets, feed, spread)):
         like = node.operands[target]
-        if tuple(grad.shape) != tuple(like.shape):
-            grad = plans.sum_to(grad, like)
         found[target] = cast(grad, like.dtype) if grad.dtype is not like.dtype else grad
     return found
+
+
+def _replayed(operation, graph, targets, feed, spread):
+    """The outputs of a derivative graph, one a target; as one compiled call where the values allow it.
+
+    spread: target -> the operand that was broadcast, over whose new axes its gradient is summed.
+    """
+    def function(*given):
+        likes = dict(zip(spread, given[len(feed):]))
+        outputs = trace.replay(graph, given[:len(feed)])
+        return tuple(plans.sum_to(grad, likes[t]) if t in likes else grad for t, grad in zip(targets, outputs))
+
+    operands = [*feed, *spread.values()]
+    top = wrapped_among(operands)
+    level = None if top is None else top.level
+    if level is None or isinstance(level, BatchLevel):
+        key = operation.name, id(graph), tuple(spread)      # the graph lives as long as _GRAPHS
+        found = forms.run(level, key, operation.name + "_backward", function, operands)
+        if found is not NotImplemented:
+            found = found if isinstance(found, tuple) else (found,)
+            return found if level is None else [level.wrap(grad) for grad in found]
+    return function(*operands)
 
 
 _GRAPHS = {}
@@ -138,14 +164,12 @@ def derivative_graph(operation, operands, attrs, mask):
     key = (operation.name, tuple(map(_described, operands)), tuple(sorted(attrs.items(), key=repr)), mask)
     try:
         found = _GRAPHS.get(key)
-    except TypeError:
-        key, found = None, None
+    except TypeError:                   # an attribute that cannot be part of a key
+        key, found = object(), None
     if found is None:
         values = plans.assemble(operation, iter(operands), attrs)
         signature, _ = plans.signature_and_graph(operation, values, operands, attrs)
-        found = plans.trace_derivative(signature, mask)[:3]
-        if key is not None:
-            _GRAPHS[key] = found
+        found = _GRAPHS[key] = plans.trace_derivative(signature, mask)[:3]
     return found
 
 

@@ -362,3 +362,5 @@ RULES = {
     "convolution_weight_gradient": _convolution_weight,
     "uniform_like": random, "normal_like": random, "integer_like": random, "dropout_with_key": random,
 }
+
+TRACEABLE = {elementwise, along_axes, decomposed, _unslice, _product, _matmul, _linear}

@@ -71,7 +71,7 @@ def run_all(spec, arrays, params, run, target=None):
     """The arrays after all three kernels, run by `run(kernel, buffers, params)(begin, end)`."""
     arrays = {name: array.copy() for name, array in arrays.items()}
     for number, kernel in enumerate(kernels_of(spec, params, target)):
-        buffers = {b.name: arrays[b.name] for b in kernel.buffers}
+        buffers = {b.name: arrays[b.name].view(b.dtype.numpy) for b in kernel.buffers}
         extent = loops_interpret.extent(kernel, params)
         part = run(kernel, buffers, params)
         for begin in reversed(range(0, extent, 3)):                 # chunks, the last one first

@@ -5,8 +5,8 @@ import pytest
 
 from flambeau.compiler import order, order_best, order_keys, order_select, search
 from flambeau.ir import loops as L
-from flambeau.types.dtype import (bfloat16, bool_, float16, float32, float64, int8, int32, int64, uint8, uint16,
-                                  uint32)
+from flambeau.types.dtype import (bfloat16, bool_, float16, float32, float64, int8, int32, int64, uint8,
+                                  uint16, uint32)
 from tests.compiler.native import assert_round_trip, run_both
 
 DTYPES = [float32, float64, float16, int8, int32, int64, uint8, bool_]

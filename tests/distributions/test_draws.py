@@ -90,7 +90,7 @@ def test_draws_of_whole_numbers_have_the_probabilities(name, shape):
     if not shape:
         one = one.expand((COUNT, *one.batch_shape))
     drawn = one.sample(shape).reshape(-1).numpy().astype(int)
-    count = 4 if name == "Categorical" else 30
+    count = {"Categorical": 4, "Bernoulli": 2, "Binomial": 7}.get(name, 30)
     values = fl.arange(count) if name == "Categorical" else fl.arange(count, dtype=fl.float64).reshape(-1, 1)
     one = DISCRETE[name]()
     one._validate_args = False
