@@ -67,7 +67,21 @@ def training():
     (fl.randn(9), fl.rand(9), fl.randperm(9), fl.arange(9), fl.cat([x, x]), x[y.clamp(0, 5)])
 
 
-WORKLOAD = (elementwise_calls, reductions, training)
+def attention():
+    """What transformers call: causal or not, trained, and generating token by token."""
+    import flambeau as fl
+    attend = fl.nn.functional.scaled_dot_product_attention
+    packed = fl.rand(2, 5, 24, requires_grad=True)
+    views = [x.view(2, 5, 2, 4).transpose(1, 2) for x in packed.split(8, 2)]
+    plain = [x.detach().contiguous().requires_grad_(True) for x in views]
+    for operands in (views, plain):
+        for causal in (True, False):
+            attend(*operands, is_causal=causal).sum().backward()
+            with fl.no_grad():
+                attend(operands[0][:, :, :1], *operands[1:])
+
+
+WORKLOAD = (elementwise_calls, reductions, training, attention)
 
 
 def build(folder=FOLDER):

@@ -1,8 +1,8 @@
-"""The maximum, and its place, of windows that cover a plane evenly: window i of `count` along an axis of `size`
-reaches from floor(i * size / count) to ceil((i + 1) * size / count).
+"""The maximum, and its place, of windows that cover a plane evenly: window i of `count` along an axis of
+`size` reaches from floor(i * size / count) to ceil((i + 1) * size / count).
 
-The lanes of a vector are results that follow one another, whichever planes they are of. A lane whose window is
-smaller than its neighbours' looks at its last element again, which changes nothing.
+The lanes of a vector are results that follow one another, whichever planes they are of. A lane whose window
+is smaller than its neighbours' looks at its last element again, which changes nothing.
 """
 
 from flambeau.compiler import index_math as I
@@ -14,15 +14,16 @@ LANES = 16
 
 
 def adaptive_max_pool2d(dtype, name="adaptive_max_pool2d"):
-    """Buffers: input (planes, H, W), output (planes, OH, OW), indices (planes, OH, OW) int64: row * W + column. The
-    first of equal maxima is taken; NaN is larger than all (the last NaN's place). Params: PARAMS. One step of the
-    extent is LANES results."""
+    """Buffers: input (planes, H, W), output (planes, OH, OW), indices (planes, OH, OW) int64: row * W +
+    column. The first of equal maxima is taken; NaN is larger than all (the last NaN's place). Params:
+    PARAMS. One step of the extent is LANES results."""
     b, wide = L.Builder("a"), float32 if dtype.itemsize == 2 else dtype
     planes, height, width, rows, columns = map(I.index, PARAMS)
     total = b.let(I.mul(planes, rows, columns), "total")
     with b.loop("vector", L.BEGIN, L.END) as vector:
         first = b.let(I.mul(vector, LANES))
-        result = L.apply("min", L.apply("add", L.Apply(int64, LANES, "lane", ()), first), b.let(I.sub(total, 1)))
+        result = L.apply("add", L.Apply(int64, LANES, "lane", ()), first)
+        result = L.apply("min", result, b.let(I.sub(total, 1)))
         line, column = _split(b, b.let(result), columns)
         plane, row = _split(b, line, rows)
         top, high = _window(b, row, height, rows)
@@ -46,7 +47,8 @@ def adaptive_max_pool2d(dtype, name="adaptive_max_pool2d"):
 
 
 def _split(b, numbers, size):
-    """(numbers / size, numbers % size), by float64: exact below 2 ** 52, and there is a vector instruction."""
+    """(numbers / size, numbers % size), by float64: exact below 2 ** 52, and there is a vector
+    instruction."""
     size = b.let(L.splat(size, LANES))
     quotient = b.cast(b.div(b.cast(numbers, float64), b.cast(size, float64)), int64)
     return quotient, b.sub(numbers, b.mul(quotient, size))

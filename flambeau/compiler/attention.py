@@ -13,7 +13,8 @@ A tile is `items` queries of one head side by side in vector lanes; keys pass by
 Scores have a lane for each query and sums one for each column; nothing crosses lanes, so vector widths and
 register blocks may be chosen freely.
 STEPS and ITEM_BYTES are part of the meaning: the first fixes when sums are scaled anew, both which keys are
-skipped as causal. `Tile` holds what this kernel and those of the gradient (`attention_backward`) share.
+skipped as causal. `Tile` holds what this kernel shares with those of the gradient (`attention_backward`) and
+for a single query (`attention_single`); `attention_launch` puts them into plans.
 Online softmax: Milakov and Gimelshein 2018; attention in tiles: Dao et al., "FlashAttention", 2022.
 """
 
@@ -75,7 +76,7 @@ class Rows:
 
 @function
 def weight(x):
-    """e^x for x that is not large: 0 where it would be below the normal numbers, the least weights there are."""
+    """e^x for x that is not large; 0 where it would be below the normal numbers."""
     low = -87.0 if x.dtype is float32 else -708.0
     q, s = expm1_parts(at_least(x, low))
     return select(x < low, 0.0, fma(q, s, s))
@@ -95,8 +96,8 @@ class Tile:
         self.items = ITEM_BYTES // self.total.itemsize
         self.group = {64: 8, 32: 6, 16: 4 if target.is_x86 else 8}[target.vector_bytes]
         self.starts = [v * self.lanes for v in range(2)]        # of the vectors of a register block
-        few = self.items % self.group and 2 * 4                 # items in groups of 4, so that all are in one
-        self.groups = ((0, self.items - few, self.group), (self.items - few, self.items, 4))[:2 if few else 1]
+        last = next(n for n in range(self.items, 0, -4) if n % self.group == 0)     # behind it groups of 4
+        self.groups = ((0, last, self.group), (last, self.items, 4))[:1 if last == self.items else 2]
         self.locals = []
         self.batch, self.heads, self.group_size, self.length, self.source, self.width, self.value_width = (
             I.index(name) for name in SIZES)
@@ -140,13 +141,17 @@ class Tile:
         return Rows(name, self.spec.dtype, self.b.let(base), I.index(f"{name}_row"))
 
     def places(self, number, size):
-        """((batch, head, member), first item, how many items) of tile `number` where a head has `size` items."""
+        """((batch, head, member), first item, how many items) of tile `number`; each has `size` items."""
         b, tiles = self.b, self.b.let(I.ceil_div(size, self.items))
-        strip = b.let(I.div(number, tiles))
+        place = self.place(b.let(I.div(number, tiles)))
         first = b.let(I.mul(I.rem(number, tiles), self.items))
-        head = b.let(I.div(strip, self.group_size))
-        place = b.let(I.div(head, self.heads)), b.let(I.rem(head, self.heads)), b.let(I.rem(strip, self.group_size))
         return place, first, b.let(I.minimum(self.items, I.sub(size, first)))
+
+    def place(self, strip):
+        """(batch, head, member) by number."""
+        b, head = self.b, self.b.let(I.div(strip, self.group_size))
+        member = b.let(I.rem(strip, self.group_size))
+        return b.let(I.div(head, self.heads)), b.let(I.rem(head, self.heads)), member
 
     def strip(self, place):
         """The number of a (batch, head, member)."""
@@ -226,7 +231,7 @@ class Tile:
 
     # ---- products
     def products(self, rows, panel, depth, count, out):
-        """out[y, x] = the sum over c of rows[y, c] * panel[c, x], for y below `count` (and a group's rest)."""
+        """out[y, x] = the sum over c of rows[y, c] * panel[c, x], for y < `count` (and a group's rest)."""
         b = self.b
         with self.columns() as x, self.loop("y", 0, count, self.group) as y:
             bases = [b.let(I.add(rows.base, I.mul(I.minimum(I.add(y, i), I.sub(count, 1)), rows.step)))
@@ -240,36 +245,42 @@ class Tile:
                     b.store(out, I.add(I.mul(I.add(y, i), self.items), x, start), total)
 
     def accumulate(self, sums, panel, rows, width, count, items, factor=None):
-        """sums[x, c] = sums[x, c] * factor[x] + the sum over y of panel[y, x] * rows[y, c], for x below `items`
+        """sums[x, c] = sums[x, c] * factor[x] + the sum over y of panel[y, x] * rows[y, c], for x < `items`
         (and a group's rest)."""
         line = self.b.let(self.line(width))
-        for start, stop, group in self.groups:
-            with self.loop("x", start, I.minimum(stop, items), group) as x:
-                places = [self.b.let(I.mul(I.add(x, i), line)) for i in range(group)]
-                factors = [None if factor is None else self.b.load(factor, I.add(x, i), self.total)
-                           for i in range(group)]
 
-                def left(y):
-                    return [I.add(I.mul(y, self.items), x, i) for i in range(group)]
+        def write(c, starts, mask):
+            for start, stop, group in self.groups:
+                with self.loop("x", start, I.minimum(stop, items), group) as x:
+                    self.add_group(sums, line, panel, rows, count, (x, group), (c, starts, mask), factor)
 
-                def write(c, starts, mask):
-                    self.add_up(sums, places, panel, left, rows, count, (c, starts, mask), factors)
+        self.columns_of(width, write)
 
-                self.columns_of(width, write)
+    def add_group(self, sums, line, panel, rows, count, group, columns, factor):
+        """`accumulate` for a group of items, (first, how many), and a register block's columns."""
+        x, size = group
+        places = [self.b.let(I.mul(I.add(x, i), line)) for i in range(size)]
+        factors = [None if factor is None else self.b.load(factor, I.add(x, i), self.total) for i in range(size)]
+
+        def left(y):
+            return [I.add(I.mul(y, self.items), x, i) for i in range(size)]
+
+        self.add_up(sums, places, panel, left, rows, count, columns, factors)
 
     def add_up(self, sums, places, panel, left, rows, count, columns, factors, guard=None):
-        """A register block: lines of sums at `places`, times `factors`, plus the sum over y of the panel's numbers
-        at left(y) times rows[y]. columns: (first, where its vectors start, mask); guard: the mask for sums."""
+        """A register block: lines of sums at `places`, times `factors`, plus the sum over y of the panel's
+        numbers at left(y) times rows[y]. columns: (first, where its vectors start, mask); guard: the mask for
+        sums."""
         b, lanes, (c, starts, mask) = self.b, self.lanes, columns
         zero = None if mask is None else self.number(0.0, lanes)
         totals = []
         for place, by in zip(places, factors):
-            old = [b.load(sums, I.add(place, c, start), self.total, lanes, guard, guard and zero) for start in starts]
+            old = [b.load(sums, I.add(place, c, s), self.total, lanes, guard, guard and zero) for s in starts]
             by = None if by is None else b.let(L.splat(by, lanes))
             totals.append([b.declare(o if by is None else b.mul(o, by)) for o in old])
         with self.loop("y", 0, count) as y:
             base = b.let(I.add(rows.base, I.mul(y, rows.step), c))
-            vectors = [b.load(rows.buffer, I.add(base, start), self.total, lanes, mask, zero) for start in starts]
+            vectors = [b.load(rows.buffer, I.add(base, s), self.total, lanes, mask, zero) for s in starts]
             self.add_products(totals, panel, left(y), vectors)
         for place, row in zip(places, totals):
             for start, total in zip(starts, row):
@@ -313,7 +324,8 @@ class Scores:
         of_x, of_y = strides[3:] if self.along == "query" else strides[:2:-1]
         self.shared = isinstance(of_x, int) and of_x == 0
         b, tile = self.b, self.tile
-        base = b.let(I.add(*map(I.mul, self.place, strides), I.mul(self.first_item, of_x), I.mul(self.first, of_y)))
+        start = I.add(I.mul(self.first_item, of_x), I.mul(self.first, of_y))
+        base = b.let(I.add(*map(I.mul, self.place, strides), start))
         if self.shared:
             with tile.loop("y", 0, self.count) as y:
                 self.copy_mask(I.add(base, I.mul(y, of_y)), y)
@@ -411,8 +423,8 @@ def optional_buffers(spec):
 def attention_kernel(spec, params, target=None):
     """The forward kernel.
 
-    Buffers: query, key, value, scale, mask, seed, dropped (those that `spec` has), output and logsumexp (batch,
-    heads, group, length). params: SIZES and the strides of operands and output (`strides_of`).
+    Buffers: query, key, value, scale, mask, seed, dropped (those that `spec` has), output and logsumexp
+    (batch, heads, group, length). params: SIZES and the strides of operands and output.
     """
     tile = Tile(spec, target)
     for name, rows in (("queries", spec.room), ("sums", spec.room), ("scores", STEPS + tile.group),
@@ -442,7 +454,8 @@ def _attend(tile, place, first, items, key_room, value_room):
     limit = b.let(I.minimum(tile.source, I.add(first, items)) if spec.causal else tile.source)
     with b.loop("key0", 0, limit, STEPS) as key0:
         count = b.let(I.minimum(STEPS, I.sub(limit, key0)))
-        tile.products(tile.block(keys, key0, count, tile.width, key_room), "queries", tile.width, count, "scores")
+        near = tile.block(keys, key0, count, tile.width, key_room)
+        tile.products(near, "queries", tile.width, count, "scores")
         _soften(tile, Scores(tile, "query", place, first, items, key0, count), count)
         tile.accumulate("sums", "scores", tile.block(values, key0, count, tile.value_width, value_room),
                         tile.value_width, count, items, "factor")
@@ -495,51 +508,3 @@ def _finish(tile, place, first, items):
     base = b.let(I.add(I.mul(tile.strip(place), tile.length), first))
     with tile.loop("item", 0, items) as x:
         b.store("logsumexp", I.add(base, x), b.load("most", x, tile.total))
-
-
-# ---------------------------------------------------------------------------------------------- launching
-def strides_of(name, located, time_first=False):
-    """{param: stride} of an operand (batch, heads, group, time, width), the group perhaps absent; with
-    time_first (batch, time, heads, group, width)."""
-    batch, *others = located.strides[:-1]
-    others = [*others[1:], others[0]] if time_first else others
-    axes = AXES if len(others) == 3 else AXES[:2]
-    return {f"{name}_{axis}": stride for axis, stride in zip((*axes, "row"), (batch, *others))}
-
-
-def unit_rows(planner, located):
-    """`located`, copied unless its rows are consecutive."""
-    return located if located.strides[-1] == 1 else planner.dense(located)
-
-
-def describe(planner, query, key, value, scale, mask, dropout, causal, room):
-    """(Attention, operands, params) of a call."""
-    query, key, value = operands = [unit_rows(planner, x) for x in (query, key, value)]
-    params = dict(zip(SIZES, (*query.shape[:4], key.shape[2], query.shape[4], value.shape[3])))
-    for name, located in zip(("query", "key", "value"), operands):
-        params |= strides_of(name, located)
-    operands, kinds = [*operands, scale], ()
-    if mask is not None:
-        operands.append(mask)
-        kinds = tuple(s if isinstance(s, int) and s in (0, 1) else None for s in mask.strides)
-        params |= {f"mask_{axis}": stride for axis, stride, kind in
-                   zip(MASK_AXES, mask.strides, kinds) if kind is None}
-    spec = Attention(query.dtype, causal, None if mask is None else mask.dtype, kinds, scale.dtype,
-                     dropout[1].dtype if dropout else None, room)
-    return spec, [*operands, *dropout], params
-
-
-def work_of(query, value, extra):
-    """Scalar operations of two products."""
-    batch, heads, group, length, width = query.shape
-    return 2 * batch * heads * group * length * value.shape[2] * (width + value.shape[3] + extra)
-
-
-def launch(planner, query, key, value, scale, mask, dropout, outputs, causal, time_first, room):
-    """Add attention to a plan: query (batch, heads, group, length, width), key and value (batch, heads, source,
-    width), mask (batch, heads, group, length, source) or None, dropout: (seed, probability) or (); scale, seed
-    and probability are tensors of one element. With `time_first` the output is (batch, length, heads, group,
-    width)."""
-    spec, operands, params = describe(planner, query, key, value, scale, mask, dropout, causal, room)
-    params |= strides_of("output", outputs[0], time_first)
-    planner.launch_template(attention_kernel(spec, params), [*operands, *outputs], params, work_of(query, value, 8))

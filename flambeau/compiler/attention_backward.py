@@ -1,41 +1,39 @@
 """The gradient of attention as a Loops template, without atomics and in a fixed order.
 
-Weights are computed anew from the logarithm of their total that the forward kernel kept. A tile is `items` keys
-of one head; the queries of all heads that share them pass by in blocks, one head after the other:
+Weights are computed anew from the logarithm of their total that the forward kernel kept. A tile is `items`
+keys of one head; the queries of all heads that share them pass by in blocks, one head after the other:
 
-    scores[query, key] = products along the width                       as in the forward kernel, to the last bit
+    scores[query, key] = products along the width              as in the forward kernel, to the last bit
     changes[query, key] = products of the output's gradient and the values
     weights = exp(scores - logsumexp of the query)
-    changes = weights * (changes - delta of the query) * scale          the gradient of the scores, scaled
-    value's gradient[key] += weights * output's gradient                 one fma after another along the queries
-    key's gradient[key] += changes * queries                             the same
-    query's gradient[query] += changes * keys                            one fma after another along the keys
+    changes = weights * (changes - delta of the query) * scale      the gradient of the scores, scaled
+    value's gradient[key] += weights * output's gradient             one fma after another along the queries
+    key's gradient[key] += changes * queries                         the same
+    query's gradient[query] += changes * keys                        one fma after another along the keys
 
-delta is the sum over a query's output times its gradient. A step of the extent owns a head and adds to all its
-queries' gradients, tile after tile. Where there are few heads each is parted: part p of n owns the tiles p,
-p + n, ... and sums of its own, and a second kernel adds those of the parts in order. How many parts there are
-follows from the sizes alone.
+delta is the sum over a query's output times its gradient. A step of the extent owns a head and adds to the
+gradients of all its queries, tile after tile. Where there are few heads each is parted: part p of n owns the
+tiles p, p + n, ... and sums of its own, and a second kernel adds those of the parts in order. How many parts
+there are follows from the sizes alone.
 """
 
 from flambeau.compiler import index_math as I
-from flambeau.compiler.attention import (STEPS, Rows, Scores, Tile, describe, optional_buffers, read_numbers,
-                                         strides_of, unit_rows, weight, work_of)
+from flambeau.compiler.attention import STEPS, Rows, Scores, Tile, optional_buffers, read_numbers, weight
 from flambeau.ir import loops as L
-from flambeau.types.dim import maximum
 
 INPUTS = ("grad", "query", "key", "value")
-ENOUGH = 16                 # parts of all heads together
 
 
 def gradient_kernel(spec, params, target=None):
     """Buffers: grad, query, key, value, logsumexp and delta (batch, heads, group, length), scale, mask, seed,
-    dropped, then sums (parts, batch, heads, group, length, width), key_grad and value_grad. params: SIZES, parts
-    and the strides of operands and results."""
+    dropped, then sums (parts, batch, heads, group, length, width), key_grad and value_grad. params: SIZES,
+    parts and the strides of operands and results."""
     tile = Tile(spec, target)
     b = tile.b
-    for name, rows in (("packed", spec.room), ("packed_values", spec.room), ("key_sums", spec.room),
-                       ("value_sums", spec.room), ("scores", STEPS + tile.group), ("changes", STEPS + tile.group)):
-        tile.local(name, rows * tile.items)
+    for name in ("packed", "packed_values", "key_sums", "value_sums"):
+        tile.local(name, spec.room * tile.items)
+    for name in ("scores", "changes"):
+        tile.local(name, (STEPS + tile.group) * tile.items)
     Scores.reserve(tile)
     read_numbers(tile)
     rooms = [tile.room_for(name) for name in ("query_block", "grad_block", "key_block")]
@@ -51,7 +49,8 @@ def gradient_kernel(spec, params, target=None):
             _keys(tile, place, first, part, rooms)
     buffers = [L.Buffer(n, spec.dtype, "r") for n in INPUTS]
     buffers += [L.Buffer(n, spec.total, "r") for n in ("logsumexp", "delta")] + optional_buffers(spec)
-    buffers += [L.Buffer("sums", spec.total, "rw"), *(L.Buffer(n, spec.dtype, "w") for n in ("key_grad", "value_grad"))]
+    buffers += [L.Buffer("sums", spec.total, "rw"), L.Buffer("key_grad", spec.dtype, "w"),
+                L.Buffer("value_grad", spec.dtype, "w")]
     extent = I.mul(tile.batch, tile.heads, I.index("parts"))
     return L.Kernel("attention_gradient", tuple(buffers), tuple(params), extent, tile.body())
 
@@ -88,17 +87,19 @@ def _keys(tile, place, first, part, rooms):
             near_grads = tile.block(grads, query0, count, tile.value_width, rooms[1])
             tile.products(near, "packed", tile.width, count, "scores")
             tile.products(near_grads, "packed_values", tile.value_width, count, "changes")
-            _soften(tile, Scores(tile, "key", own, first, items, query0, count), count, b.let(I.add(row, query0)))
+            scores = Scores(tile, "key", own, first, items, query0, count)
+            _soften(tile, scores, count, b.let(I.add(row, query0)))
             tile.accumulate("value_sums", "scores", near_grads, tile.value_width, count, items)
             tile.accumulate("key_sums", "changes", near, tile.width, count, items)
             target = Rows("sums", tile.total, b.let(I.mul(I.add(sums, query0), tile.width)), tile.width)
             _add_to_queries(tile, target, keys, count, items)
     for name, width in (("key", tile.width), ("value", tile.value_width)):
-        tile.hand_over(f"{name}_sums", width, items, tile.number(1.0), tile.rows(f"{name}_grad", *place), first)
+        target = tile.rows(f"{name}_grad", *place)
+        tile.hand_over(f"{name}_sums", width, items, tile.number(1.0), target, first)
 
 
 def _soften(tile, scores, count, row):
-    """`scores` become weights and `changes` the gradients of the scores, scaled; row: place of the first query."""
+    """`scores` become weights and `changes` the scaled gradients of scores; row: that of the first query."""
     b, lanes = tile.b, tile.lanes
     with tile.columns() as x, tile.loop("y", 0, count) as y:
         logsumexp, delta = (b.let(L.splat(b.load(name, I.add(row, y), tile.total), lanes))
@@ -126,8 +127,8 @@ def _add_to_queries(tile, target, keys, count, items):
                 return [I.add(I.mul(I.add(y, i), tile.items), x) for i in range(group)]
 
             def write(c, starts, mask):
-                tile.add_up(target.buffer, places, "changes", left, keys, items, (c, starts, mask), [None] * group,
-                            mask)
+                tile.add_up(target.buffer, places, "changes", left, keys, items, (c, starts, mask),
+                            [None] * group, mask)
 
             tile.columns_of(tile.width, write)
 
@@ -145,7 +146,7 @@ def fold_kernel(spec, params, target=None):
         with tile.loop("item", 0, items) as x:
             source = b.let(I.mul(I.add(row, x), tile.width))
             goal = b.let(I.add(target.base, I.mul(I.add(first, x), target.step)))
-            tile.columns_of(tile.width, lambda c, starts, mask: _fold(tile, source, size, goal, c, starts, mask))
+            tile.columns_of(tile.width, lambda *columns: _fold(tile, source, size, goal, *columns))
     buffers = L.Buffer("sums", spec.total, "r"), L.Buffer("query_grad", spec.dtype, "w")
     extent = I.mul(tile.strips(), I.ceil_div(tile.length, tile.items))
     return L.Kernel("attention_fold", buffers, tuple(params), extent, tile.body())
@@ -164,22 +165,3 @@ def _fold(tile, source, size, goal, c, starts, mask):
             b.assign(total, b.add(total, load(part, start)))
     for start, total in zip(starts, totals):
         b.store("query_grad", I.add(goal, c, start), b.cast(total, tile.spec.dtype), mask)
-
-
-def launch(planner, inputs, scale, mask, dropout, outputs, causal, time_first, room):
-    """Add the gradient to a plan. inputs: grad, query, key, value, logsumexp and delta (batch, heads, group,
-    length); outputs: the gradients of query, key and value; `time_first` speaks of them and of grad; else as
-    `attention.launch`."""
-    grad, query, key, value, *rows = inputs
-    spec, operands, params = describe(planner, query, key, value, scale, mask, dropout, causal, room)
-    grad = unit_rows(planner, grad)
-    params["parts"] = maximum(ENOUGH // maximum(query.shape[0] * query.shape[1], 1), 1)
-    sums = planner.recipe.buffer(spec.total, (params["parts"], *query.shape))
-    own = params | strides_of("grad", grad, time_first)
-    for name, located in zip(("key_grad", "value_grad"), outputs[1:]):
-        own |= strides_of(name, located, time_first)
-    operands = [grad, *operands[:3], *map(planner.dense, rows), *operands[3:], sums, *outputs[1:]]
-    planner.launch_template(gradient_kernel(spec, own), operands, own, work_of(query, value, 16) * 5 // 2)
-    own = params | strides_of("query_grad", outputs[0], time_first)
-    size = query.shape[0] * query.shape[1] * query.shape[2] * query.shape[3] * query.shape[4]
-    planner.launch_template(fold_kernel(spec, own), [sums, outputs[0]], own, size * params["parts"])

@@ -2,9 +2,9 @@
 
     output[o, j, i] = sum over k below number[j] of weight[k, j] * input[o, first[j] + k, i]
 
-A first kernel fills the tables first, number and weight from a formula (a Band); for the transpose a second one
-turns them around: which outputs, with which weights, does an input go to? The sums are the same kernel then,
-in the order of k. Where all weights of an output are alike (means), its sum is divided by weight[0, j].
+A first kernel fills the tables first, number and weight from a formula (a Band); for the transpose a second
+one turns them around: which outputs, with which weights, does an input go to? The sums are the same kernel
+then, in the order of k. Where all weights of an output are alike (means), its sum is divided by the first.
 """
 
 import struct
@@ -15,6 +15,7 @@ from flambeau.compiler import target as targets
 from flambeau.ir import loops as L
 from flambeau.types.dim import maximum
 from flambeau.types.dtype import DType, float32, float64, int64
+from flambeau.types.shape import numel
 
 TABLE_PARAMS = ("size", "count", "factor", "window", "stride", "padding")
 SUM_PARAMS = ("outer", "size", "count", "inner")
@@ -24,9 +25,10 @@ _TAPS = {"nearest": 1, "nearest-exact": 1, "linear": 2, "cubic": 4}
 
 @dataclass(frozen=True)
 class Band:
-    """The formula of a table. mode: 'nearest', 'nearest-exact', 'linear' or 'cubic' resampling (`align_corners`;
-    `given`: by a factor, not by the ratio of the sizes), 'even': means of windows that cover the input evenly, 'windows':
-    means of sliding windows (`include_pad`: padding counts), 'sums': sums of those."""
+    """The formula of a table. mode: 'nearest', 'nearest-exact', 'linear' or 'cubic' resampling
+    (`align_corners`; `given`: by a factor, not by the ratio of the sizes), 'even': means of windows that
+    cover the input evenly, 'windows': means of sliding windows (`include_pad`: padding counts), 'sums':
+    sums of those."""
 
     mode: str
     dtype: DType = float32          # of the elements
@@ -49,8 +51,9 @@ class Band:
 
 
 def launch(planner, band, x, out, axis, numbers, transposed=False):
-    """The kernels into a plan. `x` and `out` are row-major; numbers: TABLE_PARAMS without the sizes, those that the
-    mode needs; a factor as a float. transposed: from the gradient of the output to that of the input."""
+    """The kernels into a plan. `x` and `out` are row-major; numbers: TABLE_PARAMS without the sizes, those
+    that the mode needs; a factor as a float. transposed: from the gradient of the output to that of the
+    input."""
     recipe, dtype = planner.recipe, band.accumulator
     size, count = (out, x)[not transposed].shape[axis], (x, out)[not transposed].shape[axis]
     given = {"factor": 0.0, "window": 1, "stride": 1, "padding": 0, **numbers}
@@ -64,9 +67,7 @@ def launch(planner, band, x, out, axis, numbers, transposed=False):
         planner.launch_template(transposed_tables(band), [*tables, *turned], {"size": size, "count": count},
                                 8 * (size + count))
         tables = turned
-    outer = inner = 1
-    for number, s in enumerate(x.shape):
-        outer, inner = (outer * s, inner) if number < axis else (outer, inner * s) if number > axis else (outer, inner)
+    outer, inner = numel(x.shape[:axis]), numel(x.shape[axis + 1:])
     kernel = band_sums(band.dtype, band.uniform and not transposed, axis == len(x.shape) - 1)
     sizes = {"outer": outer, "size": x.shape[axis], "count": out.shape[axis], "inner": inner}
     planner.launch_template(kernel, [x, *tables, out], sizes, 4 * outer * out.shape[axis] * inner)
@@ -80,10 +81,11 @@ def most_users(band, size, count, numbers):
 
 # ---------------------------------------------------------------------------------------------- tables
 def band_tables(band, name="band_tables"):
-    """Buffers: first (count) and number (count), int64; weight (taps, count). Params: TABLE_PARAMS; factor: the bits
-    of a float64. One step of the extent is an output."""
+    """Buffers: first (count) and number (count), int64; weight (taps, count). Params: TABLE_PARAMS; factor:
+    the bits of a float64. One step of the extent is an output."""
     writer = _Tables(band)
-    buffers = L.Buffer("first", int64, "w"), L.Buffer("number", int64, "w"), L.Buffer("weight", writer.dtype, "rw")
+    buffers = (L.Buffer("first", int64, "w"), L.Buffer("number", int64, "w"),
+               L.Buffer("weight", writer.dtype, "rw"))
     return L.Kernel(name, buffers, TABLE_PARAMS, I.index("count"), writer.body())
 
 
@@ -91,7 +93,8 @@ class _Tables:
 
     def __init__(self, band):
         self.band, self.dtype, self.b = band, band.accumulator, L.Builder("t")
-        self.size, self.count, self.factor, self.window, self.stride, self.padding = map(I.index, TABLE_PARAMS)
+        self.size, self.count, self.factor = map(I.index, TABLE_PARAMS[:3])
+        self.window, self.stride, self.padding = map(I.index, TABLE_PARAMS[3:])
         self.last = I.sub(self.size, 1)
 
     def body(self):
@@ -182,7 +185,8 @@ class _Tables:
         b, band = self.b, self.band
         start = b.let(I.sub(I.mul(i, self.stride), self.padding))
         first = b.let(I.minimum(I.maximum(start, 0), self.last))
-        number = b.let(I.maximum(I.sub(I.minimum(I.add(start, self.window), self.size), I.maximum(start, 0)), 0))
+        stop = I.minimum(I.add(start, self.window), self.size)
+        number = b.let(I.maximum(I.sub(stop, I.maximum(start, 0)), 0))
         divisor = number
         if band.mode == "sums":
             divisor = L.as_index(1)
@@ -206,8 +210,8 @@ def _cubic_weights(b, t, number):
 
 
 def transposed_tables(band, name="band_transposed"):
-    """Tables of the inputs from those of the outputs. Buffers: first, number, weight; first_t (size), number_t
-    (size), weight_t (most_users, size). Params: size, count. One step does it all."""
+    """Tables of the inputs from those of the outputs. Buffers: first, number, weight; first_t (size),
+    number_t (size), weight_t (most_users, size). Params: size, count. One step does it all."""
     b, dtype = L.Builder("t"), band.accumulator
     size, count = I.index("size"), I.index("count")
     with b.loop("once", L.BEGIN, L.END):
@@ -227,21 +231,23 @@ def transposed_tables(band, name="band_transposed"):
                 b.store("weight_t", I.add(I.mul(user, size), j), weight)
                 b.store("number_t", j, I.add(user, 1))
     buffers = (L.Buffer("first", int64, "r"), L.Buffer("number", int64, "r"), L.Buffer("weight", dtype, "r"),
-               L.Buffer("first_t", int64, "w"), L.Buffer("number_t", int64, "rw"), L.Buffer("weight_t", dtype, "w"))
+               L.Buffer("first_t", int64, "w"), L.Buffer("number_t", int64, "rw"),
+               L.Buffer("weight_t", dtype, "w"))
     return L.Kernel(name, buffers, ("size", "count"), L.as_index(1), b.body())
 
 
 # ---------------------------------------------------------------------------------------------- sums
 def band_sums(dtype, uniform=False, last=False, name="band_sums", target=None):
-    """Buffers: input (outer, size, inner), first, number and weight of the outputs, output (outer, count, inner).
-    Params: SUM_PARAMS. uniform: sums are divided by the first weight; last: inner is 1. One step of the extent is
-    a row of the output, or ROWS of them."""
+    """Buffers: input (outer, size, inner), first, number and weight of the outputs, output (outer, count,
+    inner). Params: SUM_PARAMS. uniform: sums are divided by the first weight; last: inner is 1. One step of
+    the extent is a row of the output, or ROWS of them."""
     writer = _Sums(dtype, uniform, target)
     buffers = (L.Buffer("input", dtype, "r"), L.Buffer("first", int64, "r"), L.Buffer("number", int64, "r"),
                L.Buffer("weight", writer.dtype, "r"), L.Buffer("output", dtype, "w"))
     outer, count = I.index("outer"), I.index("count")
     extent = I.ceil_div(outer, ROWS) if last else I.mul(outer, count)
-    return L.Kernel(name + "_last" * last, buffers, SUM_PARAMS, extent, writer.last() if last else writer.inner())
+    body = writer.last() if last else writer.inner()
+    return L.Kernel(name + "_last" * last, buffers, SUM_PARAMS, extent, body)
 
 
 class _Sums:
@@ -264,6 +270,12 @@ class _Sums:
         weight = None if weight is None else L.splat(weight, self.lanes)
         return L.apply("add", total, value) if weight is None else L.apply("fma", value, weight, total)
 
+    def weight(self, k, j, lanes=1):
+        """Of the k-th elements of outputs from j on; None where they are not weighted."""
+        if self.uniform:
+            return None
+        return self.b.load("weight", I.add(I.mul(k, self.count), j), self.dtype, lanes)
+
     def inner(self):
         """Vectors run along the axes behind the summed one."""
         b, lanes = self.b, self.lanes
@@ -278,7 +290,7 @@ class _Sums:
             def vectors(column, count, mask=None):
                 totals = [self.zero() for _ in range(count)]
                 with b.loop(b.fresh("k"), 0, number) as k:
-                    weight = None if self.uniform else b.load("weight", I.add(I.mul(k, self.count), j), self.dtype)
+                    weight = self.weight(k, j)
                     line = b.let(I.add(source, I.mul(k, self.columns), column))
                     for v, total in enumerate(totals):
                         b.assign(total, self.add(total, self.read(I.add(line, v * lanes), mask), weight))
@@ -314,16 +326,14 @@ class _Sums:
         with b.loop("vector", 0, self.count, lanes) as vector:
             j = b.let(I.minimum(vector, I.sub(self.count, lanes)))      # the last may meet the one before
             first, number = (b.load(name, j, int64, lanes) for name in ("first", "number"))
-            most, end = b.reduce_max(number), b.let(L.apply("max", L.apply("sub", number, L.as_index(1)), L.as_index(0)))
+            most, one = b.reduce_max(number), b.const(1, int64, lanes)
+            end = b.max(b.sub(number, one), b.const(0, int64, lanes))
             divisor = b.load("weight", j, self.dtype, lanes) if self.uniform else None
             with b.loop("row", start, stop) as row:
                 base, total = b.let(I.mul(row, self.size)), self.zero()
                 with b.loop("k", 0, most) as k:
                     index = b.add(L.apply("add", first, base), L.apply("min", end, k))
-                    weight = None
-                    if not self.uniform:
-                        weight = b.load("weight", I.add(I.mul(k, self.count), j), self.dtype, lanes)
-                    longer = self.add(total, self.read(index), weight)
+                    longer = self.add(total, self.read(index), self.weight(k, j, lanes))
                     b.assign(total, L.apply("select", L.apply("lt", k, number), longer, total))
                 value = total if divisor is None else b.div(total, divisor)
                 b.store("output", I.add(I.mul(row, self.count), j), b.cast(value, self.stored))
@@ -339,7 +349,7 @@ class _Sums:
                 first, total = L.apply("add", source, b.load("first", j, int64)), self.zero()
                 first = b.let(first)
                 with b.loop("k", 0, b.load("number", j, int64)) as k:
-                    weight = None if self.uniform else b.load("weight", I.add(I.mul(k, self.count), j), self.dtype)
+                    weight = self.weight(k, j)
                     b.assign(total, self.add(total, self.read(L.apply("add", first, k)), weight))
                 value = total
                 if self.uniform:

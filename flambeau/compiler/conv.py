@@ -4,15 +4,18 @@ Both directions are one template, compiler.conv_direct: the gradient of the inpu
 gradient of the output with the window turned round, for each class of places modulo the stride. Weights are
 packed by a kernel of their own (conv_pack). Sums are float32 where the tensors are half precision.
 
-Layout is NCHW, contiguous. The window's numbers are part of the kernels; sizes are params. A 1-d convolution has
-H = OH = 1; a window of one tap without stride and padding sees an image as one long row.
+Layout is (batch, channels, depth, height, width), row-major; without depth it is 1. The window's numbers are
+part of the kernels; sizes are params. A 1-d convolution has H = OH = 1; a window of one tap without stride
+and padding sees an image as one long row.
 """
 
 from dataclasses import dataclass
+from math import prod
 
 from flambeau.compiler import index_math as I
 from flambeau.compiler import conv_direct, conv_pack, pipeline
-from flambeau.compiler.conv_schedule import Register, Shape, backward_axis, forward_axis, kernel_shape, schedule
+from flambeau.compiler.conv_schedule import (Register, Shape, backward_axis, forward_axis, kernel_shape,
+                                             schedule)
 from flambeau.compiler.recipe import FLOORDIV, MAX, WORK
 from flambeau.ir import loops as L
 from flambeau.ir import splice
@@ -24,7 +27,7 @@ PACKING = 8         # scalar operations that packing a weight takes as long as
 
 @dataclass(frozen=True)
 class Convolution:
-    """Everything of a convolution but its sizes; pairs are (vertical, horizontal)."""
+    """Everything of a convolution but its sizes; of pairs the first is vertical, of triples the depth."""
 
     kernel: tuple
     stride: tuple = (1, 1)
@@ -36,7 +39,7 @@ class Convolution:
 
     @property
     def taps(self):
-        return self.kernel[0] * self.kernel[1]
+        return prod(self.kernel)
 
     @property
     def accumulator(self):
@@ -45,12 +48,18 @@ class Convolution:
     @property
     def pointwise(self):
         """True if each output pixel sees the one input pixel at its place."""
-        return self.kernel == self.stride == (1, 1) and self.padding == (0, 0)
+        return {*self.kernel, *self.stride} == {1} and {*self.padding} == {0}
 
-    def output_size(self, height, width):
-        """(OH, OW) of an input of that height and width."""
+    @property
+    def axes(self):
+        """(taps, stride, padding, dilation) of depth, rows and columns."""
+        axes = tuple(zip(self.kernel, self.stride, self.padding, self.dilation))
+        return ((1, 1, 0, 1),) * (3 - len(axes)) + axes
+
+    def output_size(self, *sizes):
+        """The output's sizes for the input's, (height, width) or (depth, height, width)."""
         return tuple((size + 2 * p - d * (k - 1) - 1) // s + 1 for size, p, d, k, s in
-                     zip((height, width), self.padding, self.dilation, self.kernel, self.stride))
+                     zip(sizes, self.padding, self.dilation, self.kernel, self.stride))
 
 
 @dataclass(frozen=True)
@@ -60,21 +69,22 @@ class Direct:
     spec: Convolution
     backward: bool
     shape: Shape
-    rows: tuple
-    columns: tuple
+    axes: tuple             # of classes of depths, rows and columns
     pack: L.Kernel
     kernel: L.Kernel
 
-    def params(self, N, C, H, W, K, OH, OW):
+    def params(self, N, C, H, W, K, OH, OW, D=1, OD=1):
         """The kernels' params for the convolution's sizes: ints or Registers."""
-        groups = self.spec.groups
+        groups, (_, rows, columns) = self.spec.groups, self.axes
         if self.spec.pointwise:
-            H, W, OH, OW = 1, H * W, 1, OH * OW
+            D, H, W, OD, OH, OW = 1, 1, D * H * W, 1, 1, OD * OH * OW
         C, K = C // groups, K // groups
         if self.backward:
-            C, H, W, K, OH, OW = K, OH, OW, C, H, W
-        tiles = schedule(self.shape, self.rows, self.columns, groups, N, C, K, OH, OW)
-        return {"N": N, "C": C, "H": H, "W": W, "K": K, "OH": OH, "OW": OW, **tiles}
+            C, D, H, W, K, OD, OH, OW = K, OD, OH, OW, C, D, H, W
+        tiles = schedule(self.shape, rows, columns, groups, N * OD, C, K, OH, OW)
+        window = {"groups": groups, "taps": self.spec.taps, "channels": self.shape.channels}
+        sizes = {"N": N, "C": C, "D": D, "H": H, "W": W, "K": K, "OD": OD, "OH": OH, "OW": OW}
+        return {**sizes, **window, **tiles}
 
     def packed_size(self, params):
         """Elements of the packed weights."""
@@ -82,28 +92,28 @@ class Direct:
 
 
 def conv2d_forward(spec, name="conv2d", epilogue=None, target=None):
-    """output[n, k] = bias[k] + sum over c, r, s of input[n, c, moved by (r, s)] * weight[k, c, r, s].
+    """output[n, k] = bias[k] + sum over c, q, r, s of input[n, c, moved by (q, r, s)] * weight[k, c, q, r, s]
 
-    The Direct whose `pack` has buffers weight (K, C / groups, R, S) and packed, and whose `kernel` has source (N, C,
-    H, W), weights (packed), bias (K,) if spec.bias, and result (N, K, OH, OW). epilogue(b, value): what happens to
-    a finished element before it is stored, such as an activation.
+    Returns a Direct. Its `pack` has buffers weight (K, C / groups, taps) and packed; its `kernel` has source
+    (N, C, D, H, W), weights (the packed ones), bias (K,) if spec.bias, and result (N, K, OD, OH, OW).
+    epilogue(b, value): what happens to a finished element before it is stored, such as an activation.
     """
     return _direct(spec, False, name, epilogue, target)
 
 
 def conv2d_backward_data(spec, name="conv2d_backward_data", epilogue=None, target=None):
-    """The gradient of the input: the Direct whose source is the gradient of the output, (N, K, OH, OW), and whose
-    result is (N, C, H, W)."""
+    """The gradient of the input. Returns a Direct: its source is the gradient of the output, (N, K, OD, OH,
+    OW), its result is (N, C, D, H, W)."""
     return _direct(spec, True, name, epilogue, target)
 
 
 def _direct(spec, backward, name, epilogue, target):
-    numbers = zip(spec.kernel, spec.stride, spec.padding, spec.dilation)
-    rows, columns = (backward_axis(*n) if backward else forward_axis(*n) for n in numbers)
-    wide, bias = spec.accumulator, spec.bias and not backward
-    shape = kernel_shape(rows, columns, wide, target)
-    pack = conv_pack.pack_weights(name + "_weights", shape, spec.taps, spec.groups, backward, wide, spec.dtype)
-    template = conv_direct.direct_template(name, shape, spec.kernel, rows, columns, spec.groups, wide, spec.dtype,
+    axes = tuple((backward_axis if backward else forward_axis)(*numbers) for numbers in spec.axes)
+    wide, bias, groups = spec.accumulator, spec.bias and not backward, spec.groups
+    shape = kernel_shape(*axes[1:], wide, target)
+    pack = conv_pack.pack_weights(shape, backward, wide, spec.dtype)
+    kernel = tuple(taps for taps, *_ in spec.axes)
+    template = conv_direct.direct_template(name, shape, kernel, axes, groups, wide, spec.dtype,
                                            in_place=spec.pointwise and spec.dtype is wide)
     image = I.mul(I.index("OH"), I.index("OW"))
 
@@ -116,30 +126,34 @@ def _direct(spec, backward, name, epilogue, target):
 
     buffers = (L.Buffer("bias", spec.dtype, "r"),) * bias + (L.Buffer("result", spec.dtype, "w"),)
     kernel = splice.fill(template, stores={"result": store}, buffers=buffers)
-    return Direct(spec, backward, shape, rows, columns, pack, kernel)
+    return Direct(spec, backward, shape, axes, pack, kernel)
 
 
-def launch(planner, which, inputs, out, spec, params, work):
-    """Plan a convolution: which is 'forward' or 'backward_data', inputs the source, the weight and perhaps the bias.
-
-    params: name of PARAMS -> size; work: scalar operations in all.
+def launch(planner, which, inputs, out, spec, image, filtered):
+    """Plan a convolution: which is 'forward' or 'backward_data', inputs the source, the weight and perhaps
+    the bias; image and filtered are the shapes of the convolution's input and output.
     """
     direct = {"forward": conv2d_forward, "backward_data": conv2d_backward_data}[which](spec)
     recipe = planner.recipe
+    names = ("N", "C", "D", "H", "W") if len(image) == 5 else PARAMS[:4]
+    params = {**dict(zip(names, image)), "K": filtered[1], **dict(zip(("OW", "OH", "OD"), filtered[:1:-1]))}
     sizes = direct.params(**{name: Register.of(recipe, size) for name, size in params.items()})
     source, weight, *bias = inputs
     channels, outputs = (params[name] // spec.groups for name in ("KC" if direct.backward else "CK"))
     packed = recipe.buffer(spec.accumulator, (direct.packed_size({"C": channels, "K": outputs}),))
     weights = params["C"] * params["K"] * spec.taps // spec.groups
     _launch(recipe, direct.pack, [weight, packed], sizes, weights * PACKING)
+    work = 2 * weights * prod(filtered[2:]) * image[0]
     _launch(recipe, direct.kernel, [source, packed, *bias, out], sizes, work)
 
 
 def _launch(recipe, kernel, operands, sizes, work):
     """Add the launch of a kernel; `sizes`: ints and Registers by the names of its params."""
-    registers = {p: size.number if isinstance(size, Register) else recipe.register(size) for p, size in sizes.items()}
+    registers = {name: size.number if isinstance(size, Register) else recipe.register(size)
+                 for name, size in sizes.items()}
     one = recipe.register(1)
     extent = recipe.expression(kernel.extent, registers)
-    step = recipe.compute(MAX, recipe.compute(FLOORDIV, recipe.register(work), recipe.compute(MAX, extent, one)), one)
-    grain = recipe.compute(MAX, recipe.compute(FLOORDIV, recipe.register(4 * WORK), step), one)
-    recipe.launch(pipeline.build_kernel(kernel), operands, [registers[p] for p in kernel.params], extent, grain)
+    step = recipe.compute(FLOORDIV, recipe.register(work), recipe.compute(MAX, extent, one))
+    grain = recipe.compute(FLOORDIV, recipe.register(4 * WORK), recipe.compute(MAX, step, one))
+    params = [registers[p] for p in kernel.params]
+    recipe.launch(pipeline.build_kernel(kernel), operands, params, extent, recipe.compute(MAX, grain, one))

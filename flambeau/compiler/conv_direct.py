@@ -1,56 +1,56 @@
 """Direct convolution as a Loops template: sums in registers, output channels along the lanes.
 
-    for each row of the result: (image, group, class of rows, blocks of output channels, columns, row)    the extent
+    for each row of the result: (image, group, depth, class of rows, blocks of output channels, columns, row)
         for each tile of such rows that lie one above the other:
-            for each class of columns, for each block of the source's channels:
-                pack the strip of the source that the tile sees, zeros around the image, to [channel][row][column]
-                for each block of output channels, row of the tile, and up to `pixels` pixels in it:
+            for each class of columns, block of the source's channels, depth of the window:
+                pack the strip of the source that the tile sees: [channel][row][column], zeros outside
+                for each block of output channels, row of the tile, and few pixels in it:
                     registers of sums: + source (one element for all lanes) * packed weights, taps x channels
             turn the sums, [pixel][output channel], round and hand them to the splice `result`
 
-Forward and backward differ in the `Axis`es (conv_schedule) and in how weights are packed (conv_pack). Order of
-additions of a sum: blocks of channels, rows of the window, columns of the window, channels of the block; one
-fma after another, from zero. All else (tiles, lanes, register blocks) may be chosen freely.
+Forward and backward differ in the `Axis`es (conv_schedule) and in how weights are packed (conv_pack). Order
+of additions of a sum: blocks of channels, depths of the window, its rows, its columns, channels of the block;
+one fma after another, from zero. All else (tiles, lanes, register blocks) may be chosen freely: rows are the
+unit of the extent, so that threads get equal shares.
 """
 
 from contextlib import contextmanager
+from math import prod
 
 from flambeau.compiler import index_math as I
 from flambeau.compiler.conv_narrow import Narrow
 from flambeau.compiler.conv_pack import transposed
-from flambeau.compiler.conv_schedule import SCHEDULE, most
+from flambeau.compiler.conv_schedule import FLAT, SCHEDULE, most
 from flambeau.ir import loops as L
 from flambeau.types.dtype import int32, int64
 
-SIZES = ("N", "C", "H", "W", "K", "OH", "OW")      # C and K of a group: channels of the source and the result
+SIZES = ("N", "C", "D", "H", "W", "K", "OD", "OH", "OW")    # C, K: channels of source and result, of a group
 PARAMS = (*SIZES, *SCHEDULE)
-
-
 AHEAD = 32          # elements: how far in front the source is fetched where it is read in place
 
 
-def direct_template(name, shape, kernel, rows, columns, groups, dtype, stored, in_place=False):
+def direct_template(name, shape, kernel, axes, groups, dtype, stored, in_place=False):
     """The kernel with `result` unfilled: a SpliceStore of (plane, channel, place, value, mask).
 
-    kernel: taps of the weight on both axes; shape, rows, columns: a Shape and the classes of both axes. Buffers: `source` (N, groups * C, H, W) of dtype
-    `stored`; `weights` as packed by conv_pack, of `dtype`, in which sums are. Params: PARAMS.
-    A result's element is number `place` of plane `plane` (image * groups * K + channel). `place` is the first of
-    consecutive ones, or a vector.
-    in_place: the source is read where it is, not packed: for windows of one tap without stride and padding, of
-    images that are one row.
+    shape: a Shape; kernel: taps of the weight on the three axes; axes: the classes of depths, rows, columns.
+    Buffers: `source` (N, groups * C, D, H, W) of dtype `stored`; `weights` as packed by conv_pack, of `dtype`,
+    in which sums are. Params: PARAMS. An element of the result (N, groups * K, OD, OH, OW) is number `place`
+    of plane number `plane`; `place` is the first of consecutive ones, or a vector. in_place: the source is
+    read where it is, not packed: for windows of one tap, without stride and padding, of images of one row.
     """
-    writer = _Direct(shape, kernel, rows, columns, groups, dtype, stored, in_place)
-    parts = (I.index(p) for p in ("N", "block_tiles", "column_tiles", "height"))
-    extent = I.mul(*parts, groups * len(rows))
+    writer = _Direct(shape, kernel, axes, groups, dtype, stored, in_place)
+    parts = (I.index(p) for p in ("N", "OD", "block_tiles", "column_tiles", "height"))
+    extent = I.mul(*parts, groups * len(axes[1]))
     buffers = L.Buffer("source", stored, "r"), L.Buffer("weights", dtype, "r")
     return L.Kernel(name, buffers, PARAMS, extent, writer.body())
 
 
 class _Direct:
-    def __init__(self, shape, kernel, rows, columns, groups, dtype, stored, in_place):
-        self.shape, self.rows, self.columns, self.groups = shape, rows, columns, groups
+    def __init__(self, shape, kernel, axes, groups, dtype, stored, in_place):
+        self.shape, self.groups, self.kernel = shape, groups, kernel
+        self.depths, self.rows, self.columns = axes
         self.dtype, self.stored, self.in_place = dtype, stored, in_place
-        self.kernel, self.taps = kernel, kernel[0] * kernel[1]
+        self.taps = prod(kernel)
         self.size = {name: I.index(name) for name in PARAMS}
 
     def body(self):
@@ -65,7 +65,8 @@ class _Direct:
             self.place_strip(number)
             begin = b.let(I.mul(number, height))
             start = b.let(I.maximum(I.sub(L.BEGIN, begin), 0), "strip_start")
-            stop = I.minimum(I.sub(L.END, begin), self.places(self.size["OH"], len(self.rows), self.row_class))
+            there = self.places(self.size["OH"], len(self.rows), self.row_class)
+            stop = I.minimum(I.sub(L.END, begin), there)
             count = b.let(I.maximum(I.sub(stop, start), 0), "strip_height")
             tiles = b.let(I.ceil_div(count, self.size["tile_rows"]), "tiles")
             with b.loop("tile_number", 0, tiles) as tile:
@@ -86,10 +87,12 @@ class _Direct:
         b, size = self.b, self.size
         number, column = self.split(number, size["column_tiles"])
         number, block = self.split(number, size["block_tiles"])
-        self.image_group, self.row_class = self.split(number, len(self.rows))
+        number, self.row_class = self.split(number, len(self.rows))
+        self.image_group, self.depth_place = self.split(number, size["OD"])
         self.group = b.let(I.rem(self.image_group, self.groups), "group")
         self.block = b.let(I.mul(block, size["tile_blocks"]), "first_block")
-        self.tile_blocks = b.let(I.minimum(size["tile_blocks"], I.sub(self.blocks, self.block)), "blocks_here")
+        blocks = I.minimum(size["tile_blocks"], I.sub(self.blocks, self.block))
+        self.tile_blocks = b.let(blocks, "blocks_here")
         self.x = b.let(I.mul(column, size["tile_columns"]), "first_column")
         self.row_axis = self.chosen(self.rows, self.row_class)
         widest = self.places(size["OW"], len(self.columns), 0)
@@ -123,7 +126,8 @@ class _Direct:
         self.pixels = b.let(I.mul(self.tile_rows, self.tile_columns), "pixels_here")
         self.strip_rows = b.let(I.add(I.mul(I.sub(self.tile_rows, 1), self.rows[0].stride),
                                       most(self.rows, "span")), "strip_rows")
-        self.plane = self.size["W"] if self.in_place else b.let(I.mul(self.strip_rows, self.pitch), "strip_plane")
+        plane = self.size["W"] if self.in_place else I.mul(self.strip_rows, self.pitch)
+        self.plane = b.let(plane, "strip_plane")
         narrow, wide_part = Narrow(self), I.mul(self.tile_blocks, self.pixels, shape.outputs)
         self.part = b.let(L.apply("select", self.narrow, narrow.start_tile(), wide_part), "part")
         zero = b.const(0.0, self.dtype, shape.lanes)
@@ -135,27 +139,50 @@ class _Direct:
             with b.loop("c0", 0, self.size["C"], shape.channels) as c0:
                 self.c0 = c0
                 self.depth = b.let(I.minimum(I.sub(self.size["C"], c0), shape.channels), "depth")
-                self.seen = L.as_index(0)
-                if self.in_place:
-                    channel = I.add(I.mul(self.image_group, self.size["C"]), c0)
-                    self.seen = b.let(I.add(I.mul(channel, self.size["W"]), self.x))
-                else:
-                    self.pack_strip()
-                with b.branch(self.narrow):
-                    narrow.blocks()
-                with b.branch(b.not_(self.narrow)), b.loop("block", 0, self.tile_blocks) as block:
-                    self.each_register_block(block)
+                self.each_depth(narrow)
         with b.branch(self.narrow):
             narrow.finish()
         with b.branch(b.not_(self.narrow)):
             self.finish()
 
+    def each_depth(self, narrow):
+        """Loop over the depths of the window that lie in the source."""
+        b, size = self.b, self.size
+        if self.depths == (FLAT,):
+            self.source_depth = self.depth_tap = L.as_index(0)
+            return self.add_products(narrow)
+        t, phase = self.split(self.depth_place, len(self.depths))
+        axis, first = self.chosen(self.depths, phase), self.depths[0]
+        with b.loop("q", 0, axis["count"]) as q:
+            at = I.add(I.mul(t, first.stride), axis["origin"], I.mul(q, first.step))
+            self.source_depth = b.let(at)
+            self.depth_tap = b.let(I.add(axis["first"], I.mul(q, first.tap_step)))
+            below = b.call("lt", self.source_depth, size["D"])
+            with b.branch(b.and_(below, L.apply("ge", self.source_depth, L.as_index(0)))):
+                self.add_products(narrow)
+
+    def add_products(self, narrow):
+        """A block of channels, one depth of the window: to all sums of the tile."""
+        b = self.b
+        if self.in_place:
+            channel = I.add(I.mul(self.image_group, self.size["C"]), self.c0)
+            self.seen = b.let(I.add(I.mul(channel, self.size["W"]), self.x))
+        else:
+            self.seen = L.as_index(0)
+            self.pack_strip()
+        with b.branch(self.narrow):
+            narrow.blocks()
+        with b.branch(b.not_(self.narrow)), b.loop("block", 0, self.tile_blocks) as block:
+            self.each_register_block(block)
+
     def pack_strip(self):
-        """The strip's channels, one row after another: what a vector writes too much, the next row corrects."""
+        """The strip's channels, row after row: what a vector writes too much, the next row corrects."""
         b, size, lanes = self.b, self.size, self.shape.lanes
         top = b.let(I.add(I.mul(self.y, self.rows[0].stride), self.row_axis["origin"]))
         left = b.let(I.add(I.mul(self.x, self.columns[0].stride), self.column_axis["origin"]))
-        first = b.let(I.add(I.mul(I.add(I.mul(self.image_group, size["C"]), self.c0), size["H"]), top))
+        channel = I.add(I.mul(self.image_group, size["C"]), self.c0)
+        first = I.mul(I.add(I.mul(channel, size["D"]), self.source_depth), size["H"])
+        first, channel_rows = b.let(I.add(first, top)), b.let(I.mul(size["D"], size["H"]))
         # vectors from `whole` to `rest` lie in the image
         whole = b.let(I.mul(I.ceil_div(I.maximum(I.mul(left, -1), 0), lanes), lanes))
         inside = I.maximum(I.sub(I.sub(size["W"], left), whole), 0)
@@ -164,7 +191,7 @@ class _Direct:
         with b.loop("c", 0, self.depth) as c, b.loop("row", 0, self.strip_rows) as row:
             y = b.let(I.add(top, row))
             there = b.and_(L.apply("ge", y, L.as_index(0)), L.apply("lt", y, size["H"]))
-            line = b.let(I.add(I.mul(I.add(first, I.mul(c, size["H"]), row), size["W"]), left))
+            line = b.let(I.add(I.mul(I.add(first, I.mul(c, channel_rows), row), size["W"]), left))
             to = b.let(I.add(I.mul(c, self.plane), I.mul(row, self.pitch)))
             with b.branch(there):
                 self.pack_edge(0, whole, line, left, to)
@@ -239,8 +266,8 @@ class _Direct:
         b, rows, columns = self.b, self.row_axis, self.column_axis
         line, step = b.let(I.mul(self.pitch, self.rows[0].step)), b.let(I.mul(self.depth, self.shape.outputs))
         with b.loop("r", 0, rows["count"]) as r, b.loop("s", 0, columns["count"]) as s:
-            tap = I.mul(I.add(rows["first"], I.mul(r, self.rows[0].tap_step)), self.kernel[1])
-            tap = I.add(tap, columns["first"], I.mul(s, self.columns[0].tap_step))
+            tap = I.add(I.mul(self.depth_tap, self.kernel[1]), rows["first"], I.mul(r, self.rows[0].tap_step))
+            tap = I.add(I.mul(tap, self.kernel[2]), columns["first"], I.mul(s, self.columns[0].tap_step))
             seen = b.let(I.add(strip, I.mul(r, line), I.mul(s, self.columns[0].step)))
             yield b.let(I.mul(tap, step)), seen
 
@@ -259,12 +286,13 @@ class _Direct:
                         place = I.add(base, pixel), I.sub(self.pixels, pixel)
                         self.hand_over(first, there, I.add(at, I.mul(pixel, shape.outputs)), *place)
                 else:
-                    with b.loop("y_out", 0, self.tile_rows) as y, b.loop("x_out", 0, self.tile_columns, lanes) as x:
-                        pixel = I.mul(I.add(I.mul(y, self.tile_columns), x), shape.outputs)
+                    columns = self.tile_columns
+                    with b.loop("y_out", 0, self.tile_rows) as y, b.loop("x_out", 0, columns, lanes) as x:
+                        pixel = I.mul(I.add(I.mul(y, columns), x), shape.outputs)
                         self.hand_over(first, there, I.add(at, pixel), *self.place(y, x))
 
     def place(self, y, x):
-        """(the number in its plane of the pixel in row y, column x of the tile, how many there are from it on)."""
+        """(the place of the pixel in row y, column x of the tile, how many places there are from it on)."""
         classes, width = len(self.columns), self.size["OW"]
         row = I.add(I.mul(I.add(self.y, y), len(self.rows)), self.row_class)
         column = self.b.let(I.mul(I.add(self.x, x), classes))
@@ -278,7 +306,8 @@ class _Direct:
         place, left = b.let(place), b.let(left)
         with b.loop("turning", 0, len(self.columns)) as phase:
             start, to = b.let(I.add(at, I.mul(self.part, phase))), b.let(I.mul(phase, lanes ** 2))
-            vectors = [b.load("sums", I.add(start, n * shape.outputs), self.dtype, lanes) for n in range(lanes)]
+            vectors = [b.load("sums", I.add(start, n * shape.outputs), self.dtype, lanes)
+                       for n in range(lanes)]
             for number, vector in enumerate(transposed(b, vectors)):
                 b.store("turned", I.add(to, number * lanes), vector)
         with b.loop("channel", 0, there) as k:
@@ -290,7 +319,8 @@ class _Direct:
         """Hand the splice a vector of each class of columns, value(class), for output k of the group."""
         b, lanes, classes = self.b, self.shape.lanes, len(self.columns)
         k, place, left = b.let(k), b.let(place), b.let(left)
-        plane = b.let(I.add(I.mul(self.image_group, self.size["K"]), k))
+        plane = I.add(I.mul(self.image_group, self.size["K"]), k)
+        plane = b.let(I.add(I.mul(plane, self.size["OD"]), self.depth_place))
         channel = b.let(I.add(I.mul(self.group, self.size["K"]), k))
         if classes in (1, 2, 4):
             for number, vector in enumerate(interleaved(b, [value(n) for n in range(classes)])):
@@ -300,7 +330,8 @@ class _Direct:
             steps = b.let(I.mul(L.Apply(int64, lanes, "lane", ()), classes))
             with b.loop("giving", 0, classes) as phase:
                 inside = L.apply("lt", steps, b.let(I.sub(left, phase)))
-                b.splice_store("result", plane, channel, b.let(I.add(place, phase, steps)), value(phase), inside)
+                places = b.let(I.add(place, phase, steps))
+                b.splice_store("result", plane, channel, places, value(phase), inside)
 
 
 def interleaved(b, vectors):

@@ -1,8 +1,8 @@
 """Direct convolution with few output channels: pixels along the lanes.
 
-Where a group has no more outputs than fill half a vector, register blocks of conv_direct would compute lanes in
-vain. Here a block is up to four output channels x STEPS vectors of pixels, one below the other (or, of images
-that are one row, one behind the other). The order of additions is the same, so are the bits.
+Where a group has no more outputs than fill half a vector, register blocks of conv_direct would compute lanes
+in vain. Here a block is up to four output channels x STEPS vectors of pixels, one below the other (or, of
+images that are one row, one behind the other). The order of additions is the same, so are the bits.
 """
 
 from flambeau.compiler import index_math as I
@@ -14,8 +14,8 @@ STEPS = 4
 
 
 class Narrow:
-    """Writes the statements for a tile of `writer`, a conv_direct writer. Sums are [output][row][column], rows padded
-    to whole vectors."""
+    """Writes the statements for a tile of `writer`, a conv_direct writer. Sums are [output][row][column],
+    rows padded to whole vectors."""
 
     def __init__(self, writer):
         self.writer, self.b, self.shape, self.size = writer, writer.b, writer.shape, writer.size
@@ -56,8 +56,10 @@ class Narrow:
             strip = b.let(I.add(w.seen, I.mul(line, lanes * w.columns[0].stride)))
             left = b.let(I.sub(outputs, k))
             for fewer, count in zip((0, *OUTPUTS), OUTPUTS):
-                more = b.call("gt", left, L.as_index(fewer))
-                with b.branch(more if count == OUTPUTS[-1] else b.and_(more, L.apply("le", left, L.as_index(count)))):
+                this = b.call("gt", left, L.as_index(fewer))
+                if count < OUTPUTS[-1]:
+                    this = b.and_(this, L.apply("le", left, L.as_index(count)))
+                with b.branch(this):
                     for start, stop, height in ((0, whole, STEPS), (whole, steps, 1)):
                         with b.loop("step", start, stop, height) as step:
                             at = b.let(I.add(sums, I.mul(step, hop)))
@@ -69,8 +71,10 @@ class Narrow:
         hop, strip_hop = self.hops
         mask = [None] * steps
         if w.in_place:
-            mask = [b.let(I.lanes_below(I.sub(w.tile_columns, I.add(first, n * lanes)), lanes)) for n in range(steps)]
-        places = [[b.let(I.add(at, I.mul(self.plane, o), I.mul(hop, n))) for n in range(steps)] for o in range(outputs)]
+            left = b.let(I.sub(w.tile_columns, first))
+            mask = [b.let(I.lanes_below(I.sub(left, n * lanes), lanes)) for n in range(steps)]
+        places = [[b.let(I.add(at, I.mul(self.plane, o), I.mul(hop, n))) for n in range(steps)]
+                  for o in range(outputs)]
         sums = [[b.declare(L.Load(dtype, lanes, "sums", place)) for place in row] for row in places]
         start = b.let(I.add(self.weights, k))
         with w.each_tap(strip) as (tap, seen), b.loop("d", 0, w.depth) as d:

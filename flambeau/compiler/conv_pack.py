@@ -1,23 +1,29 @@
-"""Weights of a convolution, packed for conv_direct: [group][block of outputs][block of channels][tap][channel][output].
+"""Weights of a convolution, packed for conv_direct.
 
-Outputs lie along the lanes. Squares of lanes x lanes elements are read as rows, turned in registers and stored.
+They go to [group][block of outputs][block of channels][tap][channel][output]: outputs lie along the lanes.
+Squares of lanes x lanes elements are read as rows, turned in registers and stored. The window's numbers are
+params, so that all convolutions share the kernel.
 """
 
 from flambeau.compiler import index_math as I
 from flambeau.ir import loops as L
+from flambeau.types.dtype import int64
 
-PARAMS = ("C", "K")     # of a group: channels of the source and of the result
+# channels of the source and of the result in a group, groups, taps of the window, channels of a block
+PARAMS = ("C", "K", "groups", "taps", "channels")
 PART = 8                # blocks of channels that a step of the extent packs
 
 
-def pack_weights(name, shape, taps, groups, backward, dtype, stored):
-    """The kernel. Buffers: weight, of dtype `stored`, (groups * K, C, taps) or, backward, (groups * C, K, taps);
-    packed, of `dtype`, groups * packed_blocks * C * taps * shape.outputs elements. Params: PARAMS.
+def pack_weights(shape, backward, dtype, stored):
+    """The kernel. Buffers: weight, of dtype `stored`, (groups * K, C, taps) or, backward, (groups * C, K,
+    taps); packed, of `dtype`, `packed_size` elements. Params: PARAMS.
     """
-    writer = _Pack(shape, taps, groups, backward, dtype, stored)
+    writer = _Pack(shape, backward, dtype, stored)
     blocks = I.ceil_div(I.index("K"), shape.outputs)
-    extent = I.mul(groups * shape.vectors, blocks, I.ceil_div(I.index("C"), PART * shape.channels))
+    parts = I.ceil_div(I.index("C"), I.mul(PART, I.index("channels")))
+    extent = I.mul(I.index("groups"), shape.vectors, blocks, parts)
     buffers = L.Buffer("weight", stored, "r"), L.Buffer("packed", dtype, "w")
+    name = "conv_weights_backward" if backward else "conv_weights"
     return L.Kernel(name, buffers, PARAMS, extent, writer.body())
 
 
@@ -38,28 +44,31 @@ def transposed(b, vectors):
 
 
 class _Pack:
-    def __init__(self, shape, taps, groups, backward, dtype, stored):
-        self.shape, self.taps, self.groups, self.backward = shape, taps, groups, backward
-        self.dtype, self.stored = dtype, stored
-        self.channels, self.outputs = I.index("C"), I.index("K")
+    def __init__(self, shape, backward, dtype, stored):
+        self.shape, self.backward, self.dtype, self.stored = shape, backward, dtype, stored
+        self.channels, self.outputs, _, self.taps, self.most = map(I.index, PARAMS)
 
     def body(self):
         self.b = b = L.Builder("p")
         shape = self.shape
-        parts = b.let(I.ceil_div(self.channels, PART * shape.channels), "parts")
+        part = b.let(I.mul(PART, self.most), "part")
+        parts = b.let(I.ceil_div(self.channels, part), "parts")
         blocks = b.let(I.ceil_div(self.outputs, shape.outputs), "blocks")
         with b.loop("number", L.BEGIN, L.END) as number:
             strip = b.let(I.div(number, parts))
-            start = b.let(I.mul(I.rem(number, parts), PART * shape.channels), "first_channel")
-            stop = I.minimum(I.add(start, PART * shape.channels), self.channels)
+            start = b.let(I.mul(I.rem(number, parts), part), "first_channel")
+            stop = b.let(I.minimum(I.add(start, part), self.channels), "last_channel")
             vector, strip = b.let(I.rem(strip, shape.vectors)), b.let(I.div(strip, shape.vectors))
             self.group = b.let(I.div(strip, blocks), "group")
             first = I.add(I.mul(I.rem(strip, blocks), shape.outputs), I.mul(vector, shape.lanes))
             self.choose_outputs(b.let(first, "first_output"))
-            to = b.let(I.add(I.mul(strip, self.channels, self.taps * shape.outputs), I.mul(vector, shape.lanes)))
-            with b.loop("c0", start, stop, shape.channels) as c0:
-                self.c0, self.to = c0, b.let(I.add(to, I.mul(c0, self.taps * shape.outputs)))
-                self.depth = b.let(I.minimum(I.sub(stop, c0), shape.channels), "depth")
+            to = I.mul(strip, self.channels, self.taps, shape.outputs)
+            to = b.let(I.add(to, I.mul(vector, shape.lanes)))
+            count = b.let(I.ceil_div(I.sub(stop, start), self.most))
+            with b.loop("block", 0, count) as block:
+                self.c0 = b.let(I.add(start, I.mul(block, self.most)), "c0")
+                self.to = b.let(I.add(to, I.mul(self.c0, self.taps, shape.outputs)), "block_to")
+                self.depth = b.let(I.minimum(I.sub(stop, self.c0), self.most), "depth")
                 self.pack_backward() if self.backward else self.pack_forward()
         return b.body()
 
@@ -74,43 +83,54 @@ class _Pack:
             self.rows = [b.let(I.mul(I.add(I.mul(self.group, self.outputs), k), patch)) for k in chosen]
 
     def pack_forward(self):
-        """Rows of (channel, tap), one row an output. The last square overlaps the one before it; where a row is
-        shorter than a square, what is behind its end goes to the last place first, and is overwritten."""
+        """Rows of (channel, tap), one row an output. The last square overlaps the one before it; where a row
+        is shorter than a square, what is behind its end goes to the last place first, and is overwritten."""
         b, lanes = self.b, self.shape.lanes
         length, base = b.let(I.mul(self.depth, self.taps)), b.let(I.mul(self.c0, self.taps))
-        last = b.let(I.maximum(I.sub(length, lanes), 0))
+        last, end = b.let(I.maximum(I.sub(length, lanes), 0)), b.let(I.sub(length, 1))
         with b.loop("run", 0, length, lanes) as run:
             start = b.let(I.minimum(run, last))
+            channel = b.let(I.div(start, self.taps))
+            tap, places = b.let(I.sub(start, I.mul(channel, self.taps))), []
+            for number in range(lanes):     # in arithmetic: a select may become a branch that is missed often
+                place = b.let(I.add(I.mul(tap, self.depth), channel))
+                behind = b.cast(b.call("gt", I.add(start, number), end), int64)
+                places.append(b.let(I.add(place, I.mul(behind, I.sub(end, place)))))
+                over = b.cast(b.call("eq", I.add(tap, 1), self.taps), int64)
+                channel = b.let(I.add(channel, over))
+                tap = b.let(I.sub(I.add(tap, 1), I.mul(over, self.taps)))
             vectors = self.square([I.add(row, base, start) for row in self.rows], length)
-            for number, vector in reversed(tuple(enumerate(vectors))):
-                place = b.let(I.minimum(I.add(start, number), I.sub(length, 1)))
-                c = b.let(I.div(place, self.taps))
-                self.put(c, I.sub(place, I.mul(c, self.taps)), vector)
+            for place, vector in reversed(tuple(zip(places, vectors))):
+                self.put(place, vector)
 
     def pack_backward(self):
-        """For each channel rows of taps, one row an output."""
+        """For each channel rows of taps, one row an output; what is behind a row's end as in pack_forward."""
         b, lanes = self.b, self.shape.lanes
         with b.loop("channel", 0, self.depth) as c:
             base = b.let(I.mul(I.add(I.mul(self.group, self.channels), self.c0, c), self.outputs))
-            if self.taps == 1:
-                mask = I.lanes_below(I.sub(self.outputs, self.first), lanes)
-                return self.put(c, 0, self.read(I.add(base, self.first), mask))
-            base = b.let(I.mul(base, self.taps))
-            for start in range(0, self.taps, lanes):
-                left = min(self.taps - start, lanes)
-                vectors = self.square([I.add(row, base, start) for row in self.rows], left)
-                for number, vector in enumerate(vectors[:left]):
-                    self.put(c, start + number, vector)
+            single = b.call("eq", self.taps, L.as_index(1))
+            with b.branch(single):          # outputs lie side by side already
+                self.put(c, self.read(I.add(base, self.first), I.sub(self.outputs, self.first)))
+            with b.branch(b.not_(single)):
+                base, last = b.let(I.mul(base, self.taps)), b.let(I.sub(self.taps, 1))
+                with b.loop("run", 0, self.taps, lanes) as start:
+                    rows = [I.add(row, base, start) for row in self.rows]
+                    vectors = self.square(rows, I.sub(self.taps, start))
+                    for number, vector in reversed(tuple(enumerate(vectors))):
+                        tap = I.minimum(I.add(start, number), last)
+                        self.put(b.let(I.add(I.mul(tap, self.depth), c)), vector)
 
-    def put(self, channel, tap, vector):
-        place = I.mul(I.add(I.mul(tap, self.depth), channel), self.shape.outputs)
-        self.b.store("packed", I.add(self.to, place), vector)
+    def put(self, place, vector):
+        self.b.store("packed", I.add(self.to, I.mul(place, self.shape.outputs)), vector)
 
-    def read(self, at, mask):
-        other = None if mask is None else self.b.const(0.0, self.stored, self.shape.lanes)
-        return self.b.cast(self.b.load("weight", at, self.stored, self.shape.lanes, mask, other), self.dtype)
+    def read(self, at, left, mask=None):
+        """A vector from `at` on, of which `left` elements are there."""
+        b, lanes = self.b, self.shape.lanes
+        mask = I.lanes_below(left, lanes) if mask is None else mask
+        value = b.load("weight", at, self.stored, lanes, mask, b.const(0.0, self.stored, lanes))
+        return b.cast(value, self.dtype)
 
     def square(self, rows, left):
         """`left` elements of each row, at most `lanes`, turned."""
-        mask = None if left == self.shape.lanes else self.b.let(I.lanes_below(L.as_index(left), self.shape.lanes))
-        return transposed(self.b, [self.read(row, mask) for row in rows])
+        mask = self.b.let(I.lanes_below(left, self.shape.lanes))
+        return transposed(self.b, [self.read(row, left, mask) for row in rows])

@@ -1,5 +1,6 @@
-"""How a direct convolution is cut: what a kernel fixes (`Shape`, from window, dtype and processor) and the tile
-sizes that follow from the tensors' sizes (`schedule`). Only CHANNELS of a Shape has a say in the bits."""
+"""How a direct convolution is cut: what a kernel fixes (`Shape`, from window, dtype and processor) and the
+sizes of tiles, which follow from those of the tensors (`schedule`). Only the channels of a Shape, which
+depend on the window, have a say in the bits."""
 
 from dataclasses import dataclass
 from math import gcd
@@ -20,10 +21,10 @@ _FAR = 1 << 40
 
 @dataclass(frozen=True)
 class Axis:
-    """One axis of a window, seen from the result at t = 0, 1, ...: tap number j is tap `first + j * tap_step` of
-    the weight and sees the source at `origin + t * stride + j * step`, for j < count.
+    """One axis of a window, seen from the result at t = 0, 1, ...: tap number j is tap `first + j * tap_step`
+    of the weight and sees the source at `origin + t * stride + j * step`, for j < count.
 
-    A result of a strided convolution's backward has `stride` such classes: the places start, start + classes, ...
+    The gradient of a strided convolution's input has `stride` such classes: places start, start + stride, ...
     """
 
     count: int
@@ -39,6 +40,9 @@ class Axis:
         return max(self.count - 1, 0) * self.step + 1
 
 
+FLAT = Axis(1, 0, 1, 0, 1, 1)       # an axis of size 1 and a window of one tap
+
+
 def forward_axis(kernel, stride, padding, dilation):
     """The classes of places of a convolution's output: one."""
     return (Axis(kernel, 0, 1, -padding, stride, dilation),)
@@ -47,8 +51,8 @@ def forward_axis(kernel, stride, padding, dilation):
 def backward_axis(kernel, stride, padding, dilation):
     """The classes of places of a convolution's input, by their remainder modulo the stride.
 
-    Place y was seen by output (y + padding - tap * dilation) / stride where that is whole: in each class the same
-    taps, evenly spaced. They are taken from the last to the first, so that the source goes forwards.
+    Place y was seen by output (y + padding - tap * dilation) / stride where that is whole: in each class the
+    same taps, evenly spaced. They are taken from the last to the first, so that the source goes forwards.
     """
     spread = gcd(stride, dilation)
     classes = []
@@ -62,9 +66,9 @@ def backward_axis(kernel, stride, padding, dilation):
 
 @dataclass(frozen=True)
 class Shape:
-    """Sizes that are part of a kernel: lanes of a vector, vectors and most pixels of a register block, channels
-    of the source that are added up between two visits to the sums; for a tile its most pixels (of each class of
-    columns) and how many elements its strip of the source and its sums may have."""
+    """Sizes that are part of a kernel: lanes of a vector, vectors and most pixels of a register block,
+    channels of the source that are added up between two visits to the sums; for a tile its most pixels (of
+    each class of columns) and how many elements its strip of the source and its sums may have."""
 
     lanes: int
     vectors: int
@@ -107,10 +111,10 @@ SCHEDULE = ("height", "tile_rows", "tile_columns", "column_tiles", "tile_blocks"
 
 
 def schedule(shape, rows, columns, groups, images, channels, outputs, height, width):
-    """Tile sizes for a result of `height` x `width` (ints or Registers), `channels` -> `outputs` in each group.
+    """Tile sizes for results of `height` x `width`, `channels` -> `outputs` in each group: ints or Registers.
 
-    A tile has whole rows of the result, as many as its sums and its strip of the source allow, or a part of one
-    row where that is too wide; and several blocks of output channels, so that a strip is packed seldom.
+    A tile has whole rows of the result, as many as its sums and its strip of the source allow, or a part of
+    one row where that is too wide; and several blocks of output channels, so that a strip is packed seldom.
     'height' is the number of rows in a class.
     """
     height, width = _ceil(height, len(rows)), maximum(_ceil(width, len(columns)), 1)
@@ -128,7 +132,8 @@ def schedule(shape, rows, columns, groups, images, channels, outputs, height, wi
     tile_rows = maximum(_ceil(height, _ceil(height, tile_rows)), 1)
     blocks = _ceil(outputs, shape.outputs)
     units = images * height * column_tiles * (groups * len(rows))
-    tile_blocks = minimum(MOST_BLOCKS, shape.sums // (tile_rows * tile_columns * (shape.outputs * len(columns))))
+    block_sums = tile_rows * tile_columns * (shape.outputs * len(columns))
+    tile_blocks = minimum(MOST_BLOCKS, shape.sums // block_sums)
     tile_blocks = minimum(tile_blocks, units * blocks // ENOUGH_ROWS)
     tile_blocks = minimum(maximum(tile_blocks // 2 * 2, 1), blocks)
     return dict(zip(SCHEDULE, (height, tile_rows, tile_columns, column_tiles, tile_blocks,

@@ -2,15 +2,16 @@
 
     for each task: (group, partial sum, block of input channels, block of output channels):   the extent
         for each strip of the partial sum: rows of an image, or whole images where they are small
-            copy the channels of the input with their padding                     packed_x[channel][row][column]
+            copy the channels of the input with their padding             packed_x[channel][row][column]
             for each panel of output channels:
-                transpose its gradients                                           packed_g[pixel][output channel]
+                transpose its gradients                                   packed_g[pixel][output channel]
                 for each tile of (channels, taps): for each pixel of the strip:
                     sums[channel, tap] += x[channel, pixel moved by tap] * g[pixel]     lanes: output channels
                 add the sums to the partial sum
 
-A second kernel adds the partial sums and turns them to (output channel, channel, tap). Both kernels know the
-window; sizes are params, in the order of PARAMS: those of the convolution, then the ones of `plan_sizes`.
+The partial sums are added and turned to (output channel, channel, tap) by a second kernel, or where there is
+only one by its task. Both kernels know the window; sizes are params, in the order of PARAMS: those of the
+convolution, then the ones of `plan_sizes`.
 
 Order of additions: the pixels of a strip one after the other, the strips of a partial sum, the partial sums.
 It follows from the sizes alone; tiles and panels, which depend on the processor, leave it as it is.
@@ -66,13 +67,14 @@ def channel_room(spec):
 
 
 def task_channels(spec):
-    """Input channels of a task."""
-    count = max(ROOM // channel_room(spec), 1)
-    return count if count < 16 else min(count // 16 * 16, 128)
+    """Input channels of a task: a power of two, as theirs mostly are."""
+    count = min(max(ROOM // channel_room(spec), 1), 128)
+    return 1 << count.bit_length() - 1
 
 
 def plan_sizes(spec, sizes, target=None):
-    """The params PLANNED for the convolution's sizes (a dict), ints or Dims; only the last two depend on the target.
+    """The params PLANNED for the convolution's sizes (a dict), ints or Dims; only the last two depend on
+    the target.
 
     columns, rows, images: of a strip; segments: parts of a row; strips: in all; share: strips of a partial
     sum; partials: how many partial sums there are; panels: of output channels, in all and of a task.
@@ -89,15 +91,16 @@ def plan_sizes(spec, sizes, target=None):
     rows = maximum((oh + blocks - 1) // blocks, 1)
     blocks = _ceil(oh, rows)
     most = minimum(room // (_reach(spec, 0, rows) * width), PIXELS // (rows * columns))
-    images = maximum(minimum(most, 1 + (oh - rows) * -PIXELS + PIXELS), 1)      # 1 unless a strip has all rows
+    images = maximum(minimum(most, 1 + (oh - rows) * -PIXELS + PIXELS), 1)      # 1 unless it has all rows
     strips = (n + images - 1) // images * blocks * segments
-    others = spec.groups * _ceil(c // spec.groups, task_channels(spec)) * _ceil(k // spec.groups, OUTPUTS)
+    channel_blocks = _ceil(c // spec.groups, task_channels(spec))
+    others = spec.groups * channel_blocks * _ceil(k // spec.groups, OUTPUTS)
     partials = minimum(maximum((ENOUGH_TASKS + others - 1) // maximum(others, 1), 1), strips)
     share = (strips + maximum(partials, 1) - 1) // maximum(partials, 1)
     partials = (strips + maximum(share, 1) - 1) // maximum(share, 1)
     panel = blocking(spec.accumulator, target).panel
     panels = _ceil(k // spec.groups, panel)
-    blocks = maximum(_ceil(ENOUGH_TASKS, spec.groups * maximum(partials, 1) * _ceil(c // spec.groups, task_channels(spec))), 1)
+    blocks = maximum(_ceil(ENOUGH_TASKS, spec.groups * maximum(partials, 1) * maximum(channel_blocks, 1)), 1)
     task_panels = maximum(_ceil(panels, blocks), max(OUTPUTS // panel, 1))
     return dict(zip(PLANNED, (columns, segments, rows, images, strips, share, partials, panels, task_panels)))
 
@@ -113,17 +116,18 @@ def partial_size(spec, sizes, planned, target=None):
 
 
 def weight_gradient_sums(spec, name="conv2d_weight_sums", target=None):
-    """The partial sums. Buffers: input (N, C, H, W), grad_output (N, K, OH, OW), partial: elements of the
-    accumulator's dtype, as many as `partial_size`. Params: PARAMS. One step of the extent is a task."""
+    """The partial sums, and the result if there is one of them. Buffers: input (N, C, H, W), grad_output
+    (N, K, OH, OW), partial: elements of the accumulator's dtype, as many as `partial_size`; grad_weight (K,
+    C / groups, R, S). Params: PARAMS. One step of the extent is a task."""
     writer = _Sums(spec, blocking(spec.accumulator, target))
     buffers = (L.Buffer("input", spec.dtype, "r"), L.Buffer("grad_output", spec.dtype, "r"),
-               L.Buffer("partial", spec.accumulator, "rw"))
+               L.Buffer("partial", spec.accumulator, "rw"), L.Buffer("grad_weight", spec.dtype, "w"))
     return L.Kernel(name, buffers, PARAMS, writer.extent(), writer.body())
 
 
 def weight_gradient_fold(spec, name="conv2d_weight_fold", target=None):
-    """grad_weight (K, C / groups, R, S) from the partial sums. Buffers: partial, grad_weight. Params: PARAMS.
-    One step of the extent is a panel of output channels and a block of (channel, tap) pairs."""
+    """grad_weight from the partial sums, unless there is one. Buffers: partial, grad_weight. Params:
+    PARAMS. One step of the extent is a panel of output channels and a block of (channel, tap) pairs."""
     writer = _Fold(spec, blocking(spec.accumulator, target))
     buffers = L.Buffer("partial", spec.accumulator, "r"), L.Buffer("grad_weight", spec.dtype, "w")
     return L.Kernel(name, buffers, PARAMS, writer.extent(), writer.body())
@@ -134,7 +138,7 @@ def launch(planner, inputs, out, spec, sizes, work):
     planned = plan_sizes(spec, sizes)
     partial = planner.recipe.buffer(spec.accumulator, (partial_size(spec, sizes, planned),))
     params = {**sizes, **planned}
-    planner.launch_template(weight_gradient_sums(spec), [*inputs, partial], params, work)
+    planner.launch_template(weight_gradient_sums(spec), [*inputs, partial, out], params, work)
     planner.launch_template(weight_gradient_fold(spec), [partial, out], params, partial.shape[0])
 
 
@@ -171,6 +175,37 @@ class _Kernel:
         number = I.add(I.mul(I.add(I.mul(partial, self.spec.groups), group), self.panels), panel)
         return I.mul(number, self.group_inputs, self.taps * self.plan.panel)
 
+    def fold(self, panel, group, first, last):
+        """grad_weight for the (channel, tap) pairs `first` to `last` of a panel: the partial sums, added."""
+        b, plan = self.b, self.plan
+        entries = b.let(I.mul(self.group_inputs, self.taps))
+        step = b.let(I.mul(entries, plan.panel, self.panels, self.spec.groups))
+        output, group_row = b.let(I.mul(panel, plan.panel)), b.let(I.mul(group, self.group_outputs))
+        source = b.let(self.panel_start(0, group, panel))
+        with b.loop("v", 0, I.minimum(plan.panel, I.sub(self.group_outputs, output)), plan.lanes) as v, \
+                b.loop("entry", first, last, plan.lanes) as entry:
+            address = b.let(I.add(source, I.mul(entry, plan.panel), v))
+            self.square(address, step, (group_row, b.let(I.add(output, v))), (entry, last, entries))
+
+    def square(self, address, step, row, entry):
+        """A vector of output channels (`row`: of which group, and from which one on) and of pairs from
+        `entry` on."""
+        b, lanes, (group_row, row), (entry, last, entries) = self.b, self.plan.lanes, row, entry
+        end = b.let(I.sub(I.sub(last, entry), 1))
+        sums = [b.declare(self.zero(lanes)) for _ in range(lanes)]
+        near = [b.let(I.add(address, I.mul(I.minimum(n, end), self.plan.panel))) for n in range(lanes)]
+        with b.loop("p", 0, self.partials) as p:
+            far = b.let(I.mul(p, step))
+            for total, place in zip(sums, near):
+                part = L.Load(self.dtype, lanes, "partial", I.add(place, far))
+                b.assign(total, L.apply("add", total, part))
+        mask = b.let(I.lanes_below(I.sub(last, entry), lanes))
+        left = b.let(I.sub(self.group_outputs, row))
+        for number, values in enumerate(transposed(b, sums)):
+            inside = L.apply("and", mask, L.splat(L.apply("lt", L.as_index(number), left), lanes))
+            target = I.add(I.mul(I.add(group_row, row, number), entries), entry)
+            b.store("grad_weight", target, b.cast(values, self.spec.dtype), b.let(inside))
+
 
 class _Sums(_Kernel):
 
@@ -194,13 +229,19 @@ class _Sums(_Kernel):
             self.group, self.partial = (I.rem(rest, spec.groups), I.div(rest, spec.groups))
             self.group, self.partial = b.let(self.group, "group"), b.let(self.partial, "part")
             self.first_channel = b.let(I.mul(channel_block, task_channels(spec)), "first_channel")
-            self.channels = b.let(I.minimum(I.sub(self.group_inputs, self.first_channel), task_channels(spec)))
+            channels = I.sub(self.group_inputs, self.first_channel)
+            self.channels = b.let(I.minimum(channels, task_channels(spec)))
             self.first_panel = b.let(I.mul(output_block, self.task_panels), "first_panel")
             self.last_panel = b.let(I.minimum(self.panels, I.add(self.first_panel, self.task_panels)))
             start = b.let(I.mul(self.partial, self.share))
             with b.loop("strip", start, I.minimum(I.add(start, self.share), self.strips)) as strip:
                 self.is_first = b.let(L.apply("eq", strip, start), "is_first")
                 self.strip(strip, row_blocks)
+            with b.branch(L.apply("eq", self.partials, L.as_index(1))):
+                first = b.let(I.mul(self.first_channel, self.taps))
+                last = b.let(I.add(first, I.mul(self.channels, self.taps)))
+                with b.loop("done", self.first_panel, self.last_panel) as panel:
+                    self.fold(panel, self.group, first, last)
         slack = 2 * self.plan.lanes
         b.local("packed_x", self.dtype, task_channels(spec) * channel_room(spec) + slack)
         b.local("packed_g", self.dtype, (PIXELS + slack) * self.plan.panel)
@@ -299,12 +340,12 @@ class _Sums(_Kernel):
         plane = b.let(I.mul(self.oh, self.ow))
         with b.loop("v", 0, I.minimum(self.plan.panel, I.sub(self.group_outputs, first)), lanes) as v, \
                 b.loop("i", 0, self.image_count) as i, b.loop("y", 0, lines) as y:
-            image = I.mul(I.add(I.mul(I.add(self.image, i), self.k), I.mul(self.group, self.group_outputs)), plane)
-            source = b.let(I.add(image, I.mul(I.add(self.row, y), self.ow), self.column))
+            image = I.add(I.mul(I.add(self.image, i), self.k), I.mul(self.group, self.group_outputs))
+            source = b.let(I.add(I.mul(image, plane), I.mul(I.add(self.row, y), self.ow), self.column))
             sources = [b.let(I.add(source, I.mul(I.minimum(I.add(first, v, number), last), plane)))
                        for number in range(lanes)]
-            target = I.mul(I.add(I.mul(i, self.row_count, self.column_count), I.mul(y, length)), self.plan.panel)
-            target = b.let(I.add(target, v))
+            pixel = I.add(I.mul(i, self.row_count, self.column_count), I.mul(y, length))
+            target = b.let(I.add(I.mul(pixel, self.plan.panel), v))
 
             def square(x, mask):
                 columns = transposed(b, [self.read("grad_output", I.add(s, x), lanes, mask) for s in sources])
@@ -359,11 +400,13 @@ class _Sums(_Kernel):
         down = b.let(I.mul(self.width, spec.stride[0]))
         with b.loop("i", 0, self.image_count) as i, b.loop("y", 0, self.row_count) as y:
             line = I.add(corner, I.mul(i, self.height, self.width), I.mul(y, down))
-            lines = [b.let(I.add(line, I.mul(self.width, row * spec.dilation[0]))) for row in range(counts[1])]
+            steps = [I.mul(self.width, row * spec.dilation[0]) for row in range(counts[1])]
+            lines = [b.let(I.add(line, step)) for step in steps]
             pixel = b.let(I.mul(I.add(I.mul(i, self.row_count), y), self.column_count))
             with b.loop("x", 0, self.column_count) as x:
                 address = b.let(I.mul(I.add(pixel, x), self.plan.panel))
-                right = [b.load("packed_g", I.add(address, v * lanes), self.dtype, lanes) for v in range(vectors)]
+                right = [b.load("packed_g", I.add(address, v * lanes), self.dtype, lanes)
+                         for v in range(vectors)]
                 self.accumulate(sums, right, lines, I.mul(x, spec.stride[1]), counts)
         self.add_to_partial(start, sums, first, counts, vectors)
 
@@ -381,8 +424,8 @@ class _Sums(_Kernel):
 
     def add_to_partial(self, start, sums, first, counts, vectors):
         b, (channel, tap_row, tap_column) = self.b, first
-        entry = I.add(I.mul(I.add(self.first_channel, channel), self.taps), I.mul(tap_row, self.spec.kernel[1]),
-                      tap_column)
+        tap = I.add(I.mul(tap_row, self.spec.kernel[1]), tap_column)
+        entry = I.add(I.mul(I.add(self.first_channel, channel), self.taps), tap)
         entry = b.let(I.add(start, I.mul(entry, self.plan.panel)))
 
         def each(store):
@@ -405,8 +448,9 @@ class _Sums(_Kernel):
 
 
 def tile_shape(kernel, entries):
-    """(channels, rows, columns) of a tile of at most `entries` (channel, tap) pairs: whole rows of taps where they
-    fit, a number of rows that divides the window, and channels to fill up: a power of two, as there are mostly."""
+    """(channels, rows, columns) of a tile of at most `entries` (channel, tap) pairs: whole rows of taps
+    where they fit, a number of rows that divides the window, and channels to fill up: a power of two, as
+    there are mostly."""
     height, width = kernel
     if width > entries:
         return 1, 1, -(-width // -(-width // entries))
@@ -417,47 +461,23 @@ def tile_shape(kernel, entries):
 
 class _Fold(_Kernel):
 
+    block = 64          # (channel, tap) pairs of a step
+
     def extent(self):
-        return I.mul(I.mul(self.panels, self.spec.groups), self.blocks())
+        several = I.minimum(I.mul(I.sub(self.partials, 1), I.sub(self.partials, 1)), 1)
+        return I.mul(I.mul(self.panels, self.spec.groups), I.mul(self.blocks(), several))
 
     def blocks(self):
         return I.ceil_div(I.mul(self.group_inputs, self.taps), self.block)
 
-    block = 64          # (channel, tap) pairs of a step
-
     def body(self):
         self.b = b = L.Builder("g")
-        plan = self.plan
-        self.entries = b.let(I.mul(self.group_inputs, self.taps), "entries")
-        self.group_outputs = b.let(self.group_outputs)
-        blocks = b.let(self.blocks(), "blocks")
-        step = b.let(I.mul(self.entries, plan.panel, self.panels, self.spec.groups), "step")
+        blocks = b.let(self.blocks())
+        self.group_inputs, self.group_outputs = b.let(self.group_inputs), b.let(self.group_outputs)
         with b.loop("number", L.BEGIN, L.END) as number:
-            panel = b.let(I.div(number, blocks), "panel")
+            panel = b.let(I.div(number, blocks))
             first = b.let(I.mul(I.rem(number, blocks), self.block))
-            output = b.let(I.mul(I.rem(panel, self.panels), plan.panel))
-            last = b.let(I.minimum(I.add(first, self.block), self.entries))
-            group_row = I.mul(I.div(panel, self.panels), self.group_outputs)
-            source = b.let(I.mul(panel, self.entries, plan.panel))
-            with b.loop("v", 0, I.minimum(plan.panel, I.sub(self.group_outputs, output)), plan.lanes) as v, \
-                    b.loop("entry", first, last, plan.lanes) as entry:
-                address = b.let(I.add(source, I.mul(entry, plan.panel), v))
-                row = b.let(I.add(output, v))
-                self.square(address, step, row, entry, group_row)
+            last = b.let(I.minimum(I.add(first, self.block), I.mul(self.group_inputs, self.taps)))
+            group = b.let(I.div(panel, self.panels))
+            self.fold(b.let(I.rem(panel, self.panels)), group, first, last)
         return b.body()
-
-    def square(self, address, step, row, entry, group_row):
-        b, lanes = self.b, self.plan.lanes
-        last = b.let(I.sub(I.sub(self.entries, entry), 1))
-        sums = [b.declare(self.zero(lanes)) for _ in range(lanes)]
-        near = [b.let(I.add(address, I.mul(I.minimum(n, last), self.plan.panel))) for n in range(lanes)]
-        with b.loop("p", 0, self.partials) as p:
-            far = b.let(I.mul(p, step))
-            for total, place in zip(sums, near):
-                b.assign(total, L.apply("add", total, L.Load(self.dtype, lanes, "partial", I.add(place, far))))
-        mask = b.let(I.lanes_below(I.sub(self.entries, entry), lanes))
-        left = b.let(I.sub(self.group_outputs, row))
-        for number, values in enumerate(transposed(b, sums)):
-            inside = L.apply("and", mask, L.splat(L.apply("lt", L.as_index(number), left), lanes))
-            target = I.add(I.mul(I.add(group_row, row, number), self.entries), entry)
-            b.store("grad_weight", target, b.cast(values, self.spec.dtype), b.let(inside))

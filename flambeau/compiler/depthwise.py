@@ -3,11 +3,11 @@
     for each task: a strip of a plane of the input                            the extent (compiler.strips)
         copy what the strip sees of the plane, zeros around it                packed[row][column]
         for each block of rows, for each vector of columns:
-            sums[row] += packed[row moved by tap][column moved by tap] * weight[tap]     for all taps, in order
+            sums[row] += packed[row moved by tap][column moved by tap] * weight[tap]      for each tap
 
-The gradient of the input is the same with the gradient of the output packed and the window turned around. The
-gradient of the weight multiplies rows by rows, in a vector of sums a tap, which are added at the end of a plane;
-a second kernel adds the planes of all images, in order.
+The gradient of the input is the same with the gradient of the output packed and the window turned around.
+The gradient of the weight multiplies rows by rows, in a vector of sums a tap, which are added at the end of
+a plane; a second kernel adds the planes of all images, in order.
 
 Sizes are params (SIZES); the window is part of the kernel. K may be a multiple of C.
 """
@@ -27,16 +27,17 @@ def suits(spec, weight_shape):
 
 
 def depthwise_forward(spec, name="depthwise", target=None):
-    """Buffers: input (N, C, H, W), weight (K, 1, R, S), bias (K,) if spec.bias, output (N, K, OH, OW). Params:
-    SIZES. One step of the extent is a strip of a plane of the input."""
+    """Buffers: input (N, C, H, W), weight (K, 1, R, S), bias (K,) if spec.bias, output (N, K, OH, OW).
+    Params: SIZES. One step of the extent is a strip of a plane of the input."""
     writer = _Forward(spec, target)
     buffers = [L.Buffer(n, spec.dtype, "r") for n in ("input", "weight", "bias")[:2 + spec.bias]]
-    return L.Kernel(name, (*buffers, L.Buffer("output", spec.dtype, "w")), SIZES, writer.extent(_planes("C")), writer.body())
+    buffers.append(L.Buffer("output", spec.dtype, "w"))
+    return L.Kernel(name, tuple(buffers), SIZES, writer.extent(_planes("C")), writer.body())
 
 
 def depthwise_backward_data(spec, name="depthwise_backward_data", target=None):
-    """Buffers: grad_output (N, K, OH, OW), weight (K, 1, R, S), grad_input (N, C, H, W). Params: SIZES. One step
-    of the extent is a strip of a plane of grad_input."""
+    """Buffers: grad_output (N, K, OH, OW), weight (K, 1, R, S), grad_input (N, C, H, W). Params: SIZES. One
+    step of the extent is a strip of a plane of grad_input."""
     writer = _Data(spec, target)
     buffers = (L.Buffer("grad_output", spec.dtype, "r"), L.Buffer("weight", spec.dtype, "r"),
                L.Buffer("grad_input", spec.dtype, "w"))
@@ -44,8 +45,8 @@ def depthwise_backward_data(spec, name="depthwise_backward_data", target=None):
 
 
 def depthwise_weight_sums(spec, name="depthwise_weight_sums", target=None):
-    """Buffers: input, grad_output, partial (N, K, R, S) of the accumulator's dtype: the gradient of the weight,
-    image by image. Params: SIZES. One step of the extent is a plane of grad_output."""
+    """Buffers: input, grad_output, partial (N, K, R, S) of the accumulator's dtype: the gradient of the
+    weight, image by image. Params: SIZES. One step of the extent is a plane of grad_output."""
     writer = _Weight(spec, target)
     buffers = (L.Buffer("input", spec.dtype, "r"), L.Buffer("grad_output", spec.dtype, "r"),
                L.Buffer("partial", spec.accumulator, "w"))
@@ -78,7 +79,8 @@ def launch(planner, which, inputs, out, spec, sizes, work):
         return planner.launch_template(kernel, [*inputs, out], sizes, work)
     partial = planner.recipe.buffer(spec.accumulator, (sizes["N"], *out.shape))
     planner.launch_template(depthwise_weight_sums(spec), [*inputs, partial], sizes, work)
-    planner.launch_template(depthwise_weight_fold(spec), [partial, out], sizes, sizes["N"] * sizes["K"] * spec.taps)
+    work = sizes["N"] * sizes["K"] * spec.taps
+    planner.launch_template(depthwise_weight_fold(spec), [partial, out], sizes, work)
 
 
 # ---------------------------------------------------------------------------------------------- parts
@@ -86,7 +88,8 @@ def _weights(strips, channel):
     """The taps' weights, in all lanes."""
     b, spec = strips.b, strips.spec
     first = b.let(I.mul(channel, spec.taps))
-    return [b.let(L.splat(strips.read("weight", I.add(first, tap)), strips.lanes)) for tap in range(spec.taps)]
+    weights = (strips.read("weight", I.add(first, tap)) for tap in range(spec.taps))
+    return [b.let(L.splat(weight, strips.lanes)) for weight in weights]
 
 
 def _sums(strips, place, taps, weights, count):
@@ -126,7 +129,8 @@ class _Forward(Windows):
             def store(mask):
                 for number, value in enumerate(sums):
                     value = value if bias is None else b.add(value, bias)
-                    b.store("output", I.add(first, I.mul(number, self.ow)), b.cast(value, self.spec.dtype), mask)
+                    address = I.add(first, I.mul(number, self.ow))
+                    b.store("output", address, b.cast(value, self.spec.dtype), mask)
             whole_or_masked(store)
         self.each_block(block)
 
@@ -142,7 +146,8 @@ class _Data(Places):
             corner, channel = self.corner(), b.let(I.mul(I.rem(plane, c), multiple))
             with b.loop("output_of", 0, multiple) as number:
                 weights = _weights(self, b.let(I.add(channel, number)))
-                self.pack("grad_output", b.let(I.add(I.mul(plane, multiple), number)), (self.oh, self.ow), corner)
+                outputs = b.let(I.add(I.mul(plane, multiple), number))
+                self.pack("grad_output", outputs, (self.oh, self.ow), corner)
                 for residue in range(self.spec.stride[0]):
                     self.walk(residue, number, weights)
             half = b.let(I.mul(I.rem(I.add(multiple, 1), 2), self.tile_size))
@@ -175,7 +180,7 @@ class _Weight(Windows):
     def __init__(self, spec, target):
         super().__init__(spec, target)
         self.sums = SUMS_BYTES // self.dtype.itemsize
-        self.group = {1: 12, 2: 5}.get(self.sums // self.lanes, 3)      # taps whose sums are in registers together
+        self.group = {1: 12, 2: 5}.get(self.sums // self.lanes, 3)      # taps with sums in registers together
 
     def body(self):
         b, c, k = self.b, I.index("C"), I.index("K")
@@ -187,16 +192,18 @@ class _Weight(Windows):
             input_plane = b.let(I.add(I.mul(I.div(plane, k), c), channel), "input_plane")
             for tap in range(self.spec.taps):
                 b.store("sums", L.as_index(tap * self.sums), zero)
-            with b.loop("row_strip", 0, self.row_strips) as strip, b.loop("segment", 0, self.segments) as segment:
+            with b.loop("row_strip", 0, self.row_strips) as strip, \
+                    b.loop("segment", 0, self.segments) as segment:
                 self.go(strip, segment)
                 self.pack("input", input_plane, (self.h, self.w), self.corner())
                 groups = -(-len(taps) // self.group)
-                for group in range(groups):
-                    self.accumulate(plane, taps[group * len(taps) // groups:(group + 1) * len(taps) // groups])
+                borders = [group * len(taps) // groups for group in range(groups + 1)]
+                for begin, end in zip(borders, borders[1:]):
+                    self.accumulate(plane, taps[begin:end])
             first = b.let(I.mul(plane, self.spec.taps))
             for tap in range(self.spec.taps):
-                total = b.call("reduce_add", b.load("sums", L.as_index(tap * self.sums), self.dtype, self.sums))
-                b.store("partial", I.add(first, tap), total)
+                total = b.load("sums", L.as_index(tap * self.sums), self.dtype, self.sums)
+                b.store("partial", I.add(first, tap), b.reduce_add(total))
         self.locals["sums"] = self.dtype, self.spec.taps * self.sums
         return self.finish()
 

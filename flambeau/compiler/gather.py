@@ -68,11 +68,11 @@ def scatter_add_work(outer, size, count, inner):
 
 # ---------------------------------------------------------------------------------------------- inside
 class _Places:
-    """Where elements stand; `inner` is the param, or 1 where it is known to be 1, so that vectors may lie
-    along c."""
+    """Where elements stand; `inner` and `count` are the params, or 1 where that is known, so that vectors may
+    lie along c or o."""
 
-    def __init__(self, inner):
-        self.inner = inner
+    def __init__(self, inner, count=None):
+        self.inner, self.count = inner, I.index("count") if count is None else count
 
     def of_rows(self, o, c, i):
         """In a tensor (count,)."""
@@ -80,7 +80,7 @@ class _Places:
 
     def of_elements(self, o, c, i):
         """In a tensor (outer, count, inner)."""
-        return I.add(I.mul(I.add(I.mul(o, I.index("count")), c), self.inner), i)
+        return I.add(I.mul(I.add(I.mul(o, self.count), c), self.inner), i)
 
     def chosen(self, b, o, row, i):
         """In a tensor (outer, size, inner); `row` is an element of index."""
@@ -99,8 +99,7 @@ def _gather(name, dtype, index_dtype, place):
     lone = b.let(L.apply("eq", I.mul(count, inner), L.as_index(1)))
     with b.branch(lone):
         with b.loop("o_lane", L.BEGIN, L.END, kind="vector") as o:
-            row = b.load("index", place(_Places(L.as_index(1)), 0, 0, 0) if place is _Places.of_rows else o, index_dtype)
-            b.store("out", o, b.load("x", _Places(L.as_index(1)).chosen(b, o, row, L.as_index(0)), dtype))
+            copy(_Places(L.as_index(1), L.as_index(1)), o, L.as_index(0), L.as_index(0))
     first, last = b.let(I.div(L.BEGIN, count)), b.let(I.ceil_div(L.END, count))
     with b.loop("o", first, b.let(L.apply("select", lone, first, last))) as o:
         start = b.let(I.maximum(I.sub(L.BEGIN, I.mul(o, count)), 0))

@@ -6,6 +6,8 @@ the k's fall into parts, summed on their own into memory and added up, in order,
 parts there are depends on the sizes alone.
 """
 
+from dataclasses import replace
+
 from flambeau.compiler import index_math as I
 from flambeau.compiler.gemm import blocking, gemm_kernel, matrix_load
 from flambeau.compiler.gemm_pack import DEPTH
@@ -63,9 +65,6 @@ class _Product:
         self.total = accumulator(out.dtype)
 
     # ---- elements
-    def buffer(self, name, located, access="r"):
-        return L.Buffer(name, located.dtype, access)
-
     def load(self, name, located, guarded=False):
         strides = self.steps[f"{name}_row"], self.steps[f"{name}_column"]
         guard = None
@@ -73,7 +72,7 @@ class _Product:
             along = ("M", "K") if name == "x" else ("K", "N")
             axis = int(strides[1] == 1)
             guard = ("row", "column")[axis], I.index(along[axis])
-        return matrix_load(self.buffer(name, located), self.steps[f"{name}_batch"], strides, guard, self.total)
+        return matrix_load(L.Buffer(name, located.dtype, "r"), self.steps[f"{name}_batch"], strides, guard, self.total)
 
     def finish(self, b, batch, m, n, value, lanes, mask):
         """Bias, cast and store of finished sums."""
@@ -102,14 +101,16 @@ class _Product:
         self.work = 2 * sizes["batch"] * sizes["M"] * sizes["N"] * sizes["K"]
         operands = {"x": self.x, "y": self.y, "bias": self.bias, "out": self.out, "parts": self.scratch()}
         self.operands = {name: located for name, located in operands.items() if located is not None}
-        always_few = sizes["M"] == 1
         streams = self.steps["y_column" if self.unit_b == "n" else "y_row"] == 1
-        few = self.few() if streams else 0
-        if not (always_few and streams):
-            self.launch_tiles(I.sub(1, few) if streams else 1)
-        if streams:
-            self.launch_rows(1 if always_few else few)
-        self.launch_addition()
+        if not streams:
+            kernel = self.tiles(1)
+        elif sizes["M"] == 1:
+            kernel = self.rows(1)
+        else:
+            few = self.few()
+            kernel = _either("matmul", L.apply("eq", few, L.as_index(1)), self.rows(few), self.tiles(I.sub(1, few)))
+        self.run(kernel)
+        self.run(self.addition())
 
     def few(self):
         """1 where there are few rows, 0 elsewhere; turning few columns in registers pays for one row only."""
@@ -128,24 +129,24 @@ class _Product:
         size = recipe.expression(I.mul(I.mul(several, batch), I.mul(m, n)), registers)
         return recipe.buffer_of(self.total, size)
 
-    def launch_tiles(self, share):
+    def tiles(self, share):
         vector_a = self.steps["x_column" if self.unit_a == "k" else "x_row"] == 1
         vector_b = self.steps["y_column" if self.unit_b == "n" else "y_row"] == 1
         plain = self.x.dtype is self.total and self.unit_a == "k"
-        self.run(gemm_kernel(
+        return gemm_kernel(
             "matmul", self.buffers(), tuple(self.params), self.load("x", self.x), self.load("y", self.y), self.store,
             self.total, unit_a=self.unit_a, unit_b=self.unit_b, vector_a=vector_a, vector_b=vector_b, plain_a=plain,
             tail_a=self.load("x", self.x, True) if vector_a and not plain else None,
-            tail_b=self.load("y", self.y, True) if vector_b else None, parts=self.parts, share=share))
+            tail_b=self.load("y", self.y, True) if vector_b else None, parts=self.parts, share=share)
 
-    def launch_rows(self, share):
-        self.run(rows_kernel(
+    def rows(self, share):
+        return rows_kernel(
             "matmul_rows", self.buffers(), tuple(self.params), self.load("x", self.x), self.load("y", self.y),
             self.load("y", self.y, True), self.store, self.total, sizes=[I.index(name) for name in self.sizes],
-            parts=self.parts, unit_b=self.unit_b, share=share))
+            parts=self.parts, unit_b=self.unit_b, share=share)
 
-    def launch_addition(self):
-        """Add up the parts, one row of results a step."""
+    def addition(self):
+        """Adds up the parts, one row of results a step; the same kernel for all layouts of x and y."""
         b, lanes, zero = L.Builder(), blocking(self.total).lanes, 0.0 if self.total.kind == "f" else 0
         number, n = b.let(self.parts[0], "number"), I.index("N")
         whole = b.let(I.mul(I.div(n, lanes), lanes), "whole")
@@ -168,11 +169,24 @@ class _Product:
                 add(batch, m, whole, b.let(I.lanes_below(I.sub(n, whole), lanes)))
         several = I.minimum(I.sub(self.parts[0], 1), 1)
         extent = I.mul(several, I.mul(I.index("batch"), I.index("M")))
-        self.run(L.Kernel("matmul_parts", self.buffers("parts"), tuple(self.params), extent, b.body()))
+        buffers = (L.Buffer("parts", self.total, "r"), *(b for b in self.buffers() if b.name in ("bias", "out")))
+        return L.Kernel("matmul_parts", buffers, tuple(self.sizes), extent, b.body())
 
-    def buffers(self, read=None):
-        return tuple(self.buffer(name, located, "w" if name in ("out", "parts") and name != read else "r")
+    def buffers(self):
+        return tuple(L.Buffer(name, located.dtype, "w" if name in ("out", "parts") else "r")
                      for name, located in self.operands.items())
 
     def run(self, kernel):
-        self.planner.launch_template(kernel, list(self.operands.values()), self.params, self.work)
+        operands = [self.operands[buffer.name] for buffer in kernel.buffers]
+        self.planner.launch_template(kernel, operands, self.params, self.work)
+
+
+def _either(name, condition, first, second):
+    """One kernel that is `first` where the condition holds, else `second`; the extent of the other is 0."""
+    def split(kernel):
+        local = tuple(s for s in kernel.body if isinstance(s, L.Local))
+        return local, tuple(s for s in kernel.body if not isinstance(s, L.Local))
+
+    (locals_1, body_1), (locals_2, body_2) = split(first), split(second)
+    body = (*locals_1, *locals_2, L.If(condition, body_1, body_2))
+    return replace(first, name=name, extent=I.add(first.extent, second.extent), body=body)

@@ -52,7 +52,7 @@ class _Rows:
         return I.maximum(I.mul(I.div(columns, 2 * self.lanes), 2 * self.lanes), 2 * self.lanes)
 
     def body(self):
-        self.b = b = L.Builder("g")
+        self.b = b = L.Builder("r")
         self.sizes, self.parts = tuple(map(b.let, self.sizes)), tuple(map(b.let, self.parts))
         self.width = b.let(self.strip(), "width")
         strips = b.let(I.ceil_div(self.sizes[2], self.width), "strips")
@@ -97,9 +97,9 @@ class _Rows:
             self.products(depth)
             first = b.let(L.apply("eq", k0, begin))
             with b.branch(first):
-                self.each_sum("begin", lambda address: b.store("sums", address, self.load("block", address)))
+                self.each_sum("take", lambda address: b.store("sums", address, self.load("block", address)))
             with b.branch(L.apply("not", first)):
-                self.each_sum("add", lambda address: b.store(
+                self.each_sum("more", lambda address: b.store(
                     "sums", address, L.apply("add", self.load("sums", address), self.load("block", address))))
 
     def load(self, local, address):

@@ -36,8 +36,8 @@ def div(a, b):
     a, b = L.as_index(a), L.as_index(b)
     if isinstance(b, L.Const) and b.value == 1:
         return a
-    if isinstance(a, L.Const) and isinstance(b, L.Const) and b.value > 0 and a.value >= 0:
-        return L.as_index(a.value // b.value)
+    if isinstance(a, L.Const) and isinstance(b, L.Const) and b.value >= 0 and a.value >= 0:
+        return L.as_index(a.value // b.value if b.value else 0)
     return L.apply("idiv", a, b)
 
 

@@ -32,7 +32,7 @@ class _Writer:
         self.lines, self.allocas, self.declarations = [], [], {}
         self.helpers = {}                                      # name -> text of a function beside the kernel
         self.values = {"begin": "%begin", "end": "%end"}      # name of a Let, index or param -> operand
-        self.variables = {}                                    # name of a Declare -> its stack slot
+        self.variables, self.slots = {}, {}                    # name of a Declare -> its stack slot; all slots
         self.pointers = {}                                     # name of a buffer or Local -> operand
         self.count, self.block, self.stem = 0, "entry", None
 
@@ -115,15 +115,18 @@ class _Writer:
 
     def _let(self, statement):
         self.stem = _identifier(statement.name)
-        self.values[statement.name] = self.value(statement.value)
-        self.stem = None
+        value = self.value(statement.value)
+        self.variables.pop(statement.name, None)        # of a block that has ended
+        self.values[statement.name], self.stem = value, None
 
     def _declare(self, statement):
         value = statement.value
         kind = register_type(value.dtype, value.lanes)
-        if statement.name not in self.variables:
-            self.variables[statement.name] = self.alloca(kind, _identifier(statement.name))
-        self.effect(f"store {kind} {self.value(value)}, ptr {self.variables[statement.name]}")
+        operand = self.value(value)
+        if (statement.name, kind) not in self.slots:
+            self.slots[statement.name, kind] = self.alloca(kind, _identifier(statement.name))
+        self.variables[statement.name] = self.slots[statement.name, kind]
+        self.effect(f"store {kind} {operand}, ptr {self.variables[statement.name]}")
 
     def _assign(self, statement):
         value = statement.value
@@ -151,6 +154,7 @@ class _Writer:
         self.start_block(body)
         index, following = self.fresh(_identifier(loop.index)), self.fresh("next")
         phi_at = len(self.lines)
+        self.variables.pop(loop.index, None)
         self.values[loop.index] = index
         self._statements(loop.body)
         incoming = f"[ {start}, %{before} ], [ {following}, %{self.block} ]"
@@ -163,6 +167,7 @@ class _Writer:
         if len(indices) * max(1, len(loop.body)) > _MAX_UNROLL:
             self._refuse(f"unrolling {loop.index} makes {len(indices)} copies of {len(loop.body)} "
                          "statements; use a serial loop")
+        self.variables.pop(loop.index, None)
         for index in indices:
             self.values[loop.index] = str(index)
             self._statements(loop.body)

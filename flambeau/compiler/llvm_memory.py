@@ -4,11 +4,16 @@ Masked accesses use LLVM's intrinsics where the processor has instructions for t
 the lanes elsewhere (LLVM's own expansion is a branch a lane, which is slow to compile).
 """
 
+from flambeau.compiler import every_other
 from flambeau.compiler.llvm_values import integer_splat, mangle, memory_type, vector
 
 
 def emit_load(writer, load):
     """The operand of a Load."""
+    first = every_other.base_of(load.index) if load.mask is None else None
+    if first is not None:
+        pointer = _element(writer, load.buffer, load.dtype, writer.value(first))
+        return _from_memory(writer, load, every_other.load(writer, load.dtype, load.lanes, pointer))
     index = writer.value(load.index)
     mask = writer.value(load.mask) if load.mask is not None else None
     other = _to_memory(writer, load, writer.value(load.other)) if load.other is not None else None
@@ -33,9 +38,13 @@ def emit_load(writer, load):
 def emit_store(writer, store):
     """Write a Store."""
     value = _to_memory(writer, store.value, writer.value(store.value))
+    dtype, lanes = store.value.dtype, store.value.lanes
+    first = every_other.base_of(store.index) if store.mask is None else None
+    if first is not None and _has_instruction(writer.target, dtype, False, is_store=True):
+        pointer = _element(writer, store.buffer, dtype, writer.value(first))
+        return every_other.store(writer, dtype, lanes, pointer, value)
     index = writer.value(store.index)
     mask = writer.value(store.mask) if store.mask is not None else None
-    dtype, lanes = store.value.dtype, store.value.lanes
     scattered = store.index.lanes > 1
     pointer = _address(writer, store, index)
     if lanes == 1:
@@ -76,6 +85,12 @@ def _address(writer, access, index):
     if index == "0":
         return base
     return writer.line(f"getelementptr {memory_type(dtype)}, ptr {base}, {vector('i64', lanes)} {index}")
+
+
+def _element(writer, buffer, dtype, index):
+    """A pointer to one element."""
+    base = writer.pointers[buffer]
+    return base if index == "0" else writer.line(f"getelementptr {memory_type(dtype)}, ptr {base}, i64 {index}")
 
 
 def _zero(kind):

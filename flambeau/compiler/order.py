@@ -8,11 +8,12 @@ The result is the same whatever the blocks, since equal keys keep their order.
 """
 
 from flambeau.compiler import index_math as I
-from flambeau.compiler.order_keys import (DIGIT, DIGITS, Numbers, count_up, is_packed, lowest_bit,
-                                          outer_buffers, passes, scratch_buffers, sort_numbers)
+from flambeau.compiler.order_keys import (DIGIT, DIGITS, Numbers, count_up, extreme_keys, is_packed,
+                                          is_rebased, lowest_bit, outer_buffers, passes, scratch_buffers,
+                                          sort_numbers)
 from flambeau.compiler.sizes import Sizes
 from flambeau.ir import loops as L
-from flambeau.types.dtype import int64, uint64
+from flambeau.types.dtype import int64, uint32, uint64
 from flambeau.types.shape import numel
 
 FEW = 64                # elements of a line that are ranked by counting
@@ -80,8 +81,9 @@ def _sort_line(b, numbers, here, base, target, size, kept, dtype):
     """One line by all its digits; their counts come from one pass over the line."""
     with b.loop("fresh", 0, passes(dtype) * DIGITS, kind="vector") as i:
         b.store("counts", i, b.const(0, int64))
+    origin = extreme_keys(b, numbers, base, b.let(I.add(base, size)))[0] if is_rebased(dtype) else None
     with b.loop("t", 0, size) as t:
-        mine = numbers.of_element(base, t)
+        mine = numbers.of_element(base, t, origin)
         numbers.store(I.add(here, t), mine)
         for turn in range(passes(dtype)):
             count_up(b, "counts", I.add(numbers.digit(mine, numbers.lowest + DIGIT * turn), DIGITS * turn))
@@ -103,7 +105,8 @@ class _Blocks:
 
     Buffers beside scratch memory: `counts`, (lines, DIGITS, blocks) int64; `state`, (lines, 2) int64: the
     halves of scratch memory before and after the pass; `varying`, (lines, steps) uint64: the bits in which a
-    step's keys differ from the line's first key, those of all steps from the first pass on.
+    step's keys differ from the line's first key, those of all steps from the first pass on; `least` (lines,
+    steps) uint64: the least key of a step.
     """
 
     def __init__(self, name, dtype, descending, outer=False):
@@ -127,7 +130,7 @@ class _Blocks:
         return self.kernel(I.mul(I.index("lines"), self.steps))
 
     def kernel(self, extent):
-        tables = (("counts", int64), ("state", int64), ("varying", uint64))
+        tables = (("counts", int64), ("state", int64), ("varying", uint64), ("least", uint64))
         buffers = self.buffers + tuple(L.Buffer(name, dtype, "rw") for name, dtype in tables)
         return L.Kernel(self.name, buffers, LONG_PARAMS, extent, self.b.body())
 
@@ -173,8 +176,31 @@ class _Blocks:
                                    I.index("shift"))
         return self.b.ne(found, self.b.const(0, int64))
 
+    def origin(self, line):
+        """The least key of a line, where keys count from it."""
+        if not is_rebased(self.numbers.dtype):
+            return None
+        b, whole = self.b, uint64 if self.numbers.dtype.itemsize == 8 else uint32
+        least, first = b.declare(b.const((1 << 64) - 1, uint64)), b.let(I.mul(line, self.steps))
+        with b.loop("other", 0, self.steps) as other:
+            b.assign(least, b.min(least, b.load("least", b.let(I.add(first, other)), uint64)))
+        return b.cast(b.let(least), whole)
+
     def state(self, line, which):
         return self.b.load("state", self.b.let(I.add(I.mul(line, 2), which)), int64)
+
+
+def long_least(dtype, descending):
+    """The least key of each step, for `is_rebased` dtypes."""
+    walk = _Blocks("sort_least_descending" if descending else "sort_least", dtype, descending, outer=True)
+    b = walk.b
+
+    def body(line, step, here, low, high):
+        base = b.let(I.mul(line, walk.size))
+        least, _ = extreme_keys(b, walk.numbers, b.let(I.add(base, low)), b.let(I.add(base, high)))
+        b.store("least", b.let(I.add(I.mul(line, walk.steps), step)), b.cast(b.let(least), uint64))
+
+    return walk.each(body)
 
 
 def long_look(dtype, descending):
@@ -184,12 +210,13 @@ def long_look(dtype, descending):
 
     def body(line, step, here, low, high):
         base = b.let(I.mul(line, walk.size))
-        first = numbers.of_element(base, L.as_index(0))[0]
+        origin = walk.origin(line)
+        first = numbers.of_element(base, L.as_index(0), origin)[0]
         varying = b.declare(b.const(0, uint64), "varies")
         walk.fresh_counts()
 
         def look(chain, t):
-            mine = numbers.of_element(base, t)
+            mine = numbers.of_element(base, t, origin)
             walk.count_digit(chain, mine)
             b.assign(varying, b.or_(varying, b.xor(mine[0], first)))
 
@@ -206,11 +233,11 @@ def long_take(dtype, descending):
     b, numbers = walk.b, walk.numbers
 
     def body(line, step, here, low, high):
-        base = b.let(I.mul(line, walk.size))
+        base, origin = b.let(I.mul(line, walk.size)), walk.origin(line)
         walk.copy_counts(line, step, write=False)
 
         def take(chain, t):
-            mine = numbers.of_element(base, t)
+            mine = numbers.of_element(base, t, origin)
             numbers.store(I.add(here, walk.count_digit(chain, mine)), mine)
 
         walk.in_turns(low, high, take)
@@ -358,9 +385,12 @@ def _launch_long(sizes, dtype, descending, whole, scratch):
     """The passes over few long lines; where there are none each launch has an extent of 0."""
     lines, steps = I.index("lines"), I.index("steps")
     tables = [sizes.buffer(int64, I.mul(lines, DIGITS * chains_of(dtype), steps)),
-              sizes.buffer(int64, I.mul(2, lines)), sizes.buffer(uint64, I.mul(lines, steps))]
+              sizes.buffer(int64, I.mul(2, lines)), sizes.buffer(uint64, I.mul(lines, steps)),
+              sizes.buffer(uint64, I.mul(lines, steps))]
     first, inner = lowest_bit(dtype), [*scratch, *tables]
     count, starts, move = long_count(dtype), long_starts(dtype), long_move(dtype)
+    if is_rebased(dtype):
+        sizes.launch(long_least(dtype, descending), [*whole, *tables], shift=first)
     sizes.launch(long_look(dtype, descending), [*whole, *tables], shift=first)
     sizes.launch(starts, inner, shift=first)
     sizes.launch(long_take(dtype, descending), [*whole, *tables], shift=first)

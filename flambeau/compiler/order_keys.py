@@ -51,6 +51,11 @@ def key(b, x, descending):
     return b.xor(found, ones) if descending else found
 
 
+def is_rebased(dtype):
+    """True where keys count from the least of a line, so that small numbers of both signs have few digits."""
+    return dtype.kind == "i" and dtype.itemsize >= 4
+
+
 class Numbers:
     """Keys with their places, in `scratch_buffers`."""
 
@@ -59,11 +64,18 @@ class Numbers:
         self.packed, self.lowest = is_packed(dtype), lowest_bit(dtype)
         self.buffers = scratch_buffers(dtype)
 
-    def of_element(self, base, t):
-        """The number of element `t` of the line that starts at `base`: a list of one or two values."""
+    def key(self, at, lanes=1):
+        """The key of an element of x, or of a vector of them."""
         b = self.b
-        x = b.load("x", b.let(I.add(base, t)), self.dtype)
-        found = key(b, x, self.descending)
+        return key(b, b.load("x", b.let(at), self.dtype, lanes), self.descending)
+
+    def of_element(self, base, t, origin=None):
+        """The number of element `t` of the line that starts at `base`: a list of one or two values.
+
+        Keys count from `origin`, if there is one.
+        """
+        b, found = self.b, self.key(I.add(base, t))
+        found = found if origin is None else b.sub(found, origin)
         if not self.packed:
             return [found, b.cast(b.let(t), uint32)]
         return [b.or_(b.shl(b.cast(found, uint64), b.const(32, uint64)), b.cast(b.let(t), uint64))]
@@ -113,6 +125,25 @@ def scratch_buffers(dtype):
 def outer_buffers(dtype):
     """What a sort reads and what it makes."""
     return (L.Buffer("x", dtype, "r"), L.Buffer("values", dtype, "w"), L.Buffer("indices", int64, "w"))
+
+
+def extreme_keys(b, numbers, low, high):
+    """(least, largest) key of the elements from `low` to `high` of x."""
+    whole = uint64 if key_bits(numbers.dtype) == 64 else uint32
+    lanes = 64 // whole.itemsize
+    ones, zero = b.const((1 << 8 * whole.itemsize) - 1, whole), b.const(0, whole)
+    least, most = b.declare(L.splat(ones, lanes)), b.declare(L.splat(zero, lanes))
+    full = b.let(I.add(low, L.apply("and", I.sub(high, low), L.as_index(-lanes))))
+    with b.loop("wide_t", low, full, lanes) as t:
+        found = numbers.key(t, lanes)
+        b.assign(least, b.min(least, found))
+        b.assign(most, b.max(most, found))
+    least, most = b.declare(b.call("reduce_min", least)), b.declare(b.call("reduce_max", most))
+    with b.loop("narrow_t", full, high) as t:
+        found = numbers.key(t)
+        b.assign(least, b.min(least, found))
+        b.assign(most, b.max(most, found))
+    return least, most
 
 
 def count_up(b, counts, at):

@@ -1,18 +1,18 @@
 """Elements by rank without sorting their line: the first few in order, or the one of a given rank.
 
 The elements are counted by the BIN_BITS (for few elements FEW_BITS) leading bits of their keys, behind those
-bits that all keys have in common; only those in the bins that hold what is wanted are sorted. One step of the extent of `select_kernel`
-takes some lines, one after the other; a long line, if there are few, is counted and collected by all threads.
+bits that all keys have in common; only those in the bins that hold what is wanted are sorted. One step of the
+extent of `select_kernel` takes some lines, one after the other; a long line, if there are few, is counted and
+collected by all threads.
 """
 
 from flambeau.compiler import index_math as I
 from flambeau.compiler.order import FEW, PARAMS, by_lines, rank_elements, scratch_of, work_of
-from flambeau.compiler.order_keys import (DIGIT, DIGITS, Numbers, count_up, key, key_bits, outer_buffers,
-                                          passes, scratch_buffers, sort_numbers)
+from flambeau.compiler.order_keys import (DIGIT, DIGITS, Numbers, count_up, extreme_keys, key_bits,
+                                          outer_buffers, passes, scratch_buffers, sort_numbers)
 from flambeau.ir import loops as L
 from flambeau.types.dtype import int64, uint32, uint64
 
-LANES = 16              # keys of 32 bits that are compared at once
 BIN_BITS, FEW_BITS = 11, 8
 BINS = 1 << BIN_BITS
 MANY = 1 << 13          # elements that are worth BIN_BITS, not FEW_BITS
@@ -61,7 +61,7 @@ def _select_line(b, select, here, base, target, rank):
     """Write what is wanted of a longer line."""
     numbers, size = select.numbers, I.index("size")
     end = b.let(I.add(base, size))
-    shift = select.shift(*select.extremes(base, end))
+    shift = select.shift(*extreme_keys(b, numbers, base, end))
     select.count(base, end, shift, L.as_index(0))
     wanted, below = select.find(rank, lambda i: b.load("bins", i, int64))
     found = b.declare(b.const(0, int64), "found")
@@ -89,7 +89,6 @@ class _Select:
     def __init__(self, b, numbers, dtype, descending, one):
         self.b, self.numbers, self.dtype, self.descending, self.one = b, numbers, dtype, descending, one
         self.whole = uint64 if key_bits(dtype) == 64 else uint32
-        self.lanes = LANES * 4 // self.whole.itemsize
         many = b.let(L.apply("ge", I.index("size"), L.as_index(MANY)))
         self.bins = b.select(many, b.const(BINS, int64), b.const(1 << FEW_BITS, int64))
 
@@ -104,31 +103,10 @@ class _Select:
         wanted = (L.Buffer("wanted", int64, "r"),) if self.one else ()
         return (x, *wanted, *results, *scratch_buffers(self.dtype))
 
-    def key(self, at, lanes=1):
-        b = self.b
-        return key(b, b.load("x", b.let(at), self.dtype, lanes), self.descending)
-
     def bin(self, found, shift):
         b = self.b
         leading = b.shr(found, b.cast(shift, self.whole))
         return b.cast(b.and_(leading, b.cast(I.sub(self.bins, 1), self.whole)), int64)
-
-    def extremes(self, low, high):
-        """(least, largest) key of the elements from `low` to `high` of x."""
-        b, lanes, whole = self.b, self.lanes, self.whole
-        ones, zero = b.const((1 << 8 * whole.itemsize) - 1, whole), b.const(0, whole)
-        least, most = b.declare(L.splat(ones, lanes)), b.declare(L.splat(zero, lanes))
-        full = b.let(I.add(low, L.apply("and", I.sub(high, low), L.as_index(-lanes))))
-        with b.loop("wide_t", low, full, lanes) as t:
-            found = self.key(t, lanes)
-            b.assign(least, b.min(least, found))
-            b.assign(most, b.max(most, found))
-        least, most = b.declare(b.call("reduce_min", least)), b.declare(b.call("reduce_max", most))
-        with b.loop("narrow_t", full, high) as t:
-            found = self.key(t)
-            b.assign(least, b.min(least, found))
-            b.assign(most, b.max(most, found))
-        return least, most
 
     def shift(self, least, most):
         """The bits of a key behind those that name its bin; in front of those all keys are equal."""
@@ -145,7 +123,7 @@ class _Select:
         with b.loop("fresh", 0, self.bins, kind="vector") as i:
             b.store("bins", b.let(I.add(base, i)), b.const(0, int64))
         with b.loop("counted", low, high) as t:
-            count_up(b, "bins", I.add(base, self.bin(self.key(t), shift)))
+            count_up(b, "bins", I.add(base, self.bin(self.numbers.key(t), shift)))
 
     def find(self, rank, count_of):
         """(the bin that holds the element of this rank, how many elements are in bins before it)."""
@@ -160,7 +138,7 @@ class _Select:
 
     def takes(self, base, t, shift, wanted):
         """True for an element of the wanted bin or, without `one`, of one before it."""
-        mine = self.bin(self.key(I.add(base, t)), shift)
+        mine = self.bin(self.numbers.key(I.add(base, t)), shift)
         return self.b.eq(mine, wanted) if self.one else self.b.le(mine, wanted)
 
     def sort(self, here, found, size):
@@ -234,7 +212,7 @@ def long_range(dtype, descending, one):
 
     def body(line, step, low, high):
         at = walk.of_step(line, step, 2)
-        for n, found in enumerate(walk.select.extremes(low, high)):
+        for n, found in enumerate(extreme_keys(b, walk.select.numbers, low, high)):
             b.store("range", b.let(I.add(at, n)), b.cast(found, uint64))
 
     return walk.each(body)
@@ -328,7 +306,7 @@ def launch_select(operands, sizes, largest, one):
     """Add a selection to a plan: operands are those of `select_kernel` but for the scratch memory."""
     dtype, steps = operands[0].dtype, I.index("steps")
     operands = [*operands, *scratch_of(sizes, dtype)]
-    sizes.launch(select_kernel(dtype, largest, one), operands, work_of(8))
+    sizes.launch(select_kernel(dtype, largest, one), operands, work_of(30))
     if sizes.is_never("steps"):
         return
     widths = {"range": I.mul(2, steps), "bins": I.mul(BINS, steps), "starts": I.add(steps, 1), "chosen": 3}

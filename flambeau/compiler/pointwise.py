@@ -3,7 +3,7 @@
 from flambeau.compiler import pipeline
 from flambeau.compiler.elements import convert, emit_node, has_size_literal, is_elementwise, literal
 from flambeau.ir.graph import Literal, Value
-from flambeau.ir.loops import BEGIN, END, Buffer, Builder, Kernel, as_index, mul
+from flambeau.ir.loops import BEGIN, END, Buffer, Builder, Const, Kernel, as_index, mul
 from flambeau.runtime import _core
 from flambeau.types import dtype as dtypes
 
@@ -22,7 +22,8 @@ def pointwise(signature, graph):
     def build(classes):
         count = len(graph.inputs) + len(graph.outputs)
         strides = tuple((classes >> (2 * i)) & 3 for i in range(count))
-        return pipeline.build_kernel(lower_pointwise(graph, strides))
+        halves = () if 0 in strides[:len(graph.outputs)] else signature.attrs.get("halves", ())
+        return pipeline.build_kernel(lower_pointwise(graph, strides, halves))
 
     in_codes = [CODES[o.dtype] for o in signature.operands]
     out_codes = [CODES[o.dtype] for o in graph.outputs]
@@ -55,27 +56,44 @@ def broadcast_of(values):
     return tuple(shape)
 
 
-def lower_pointwise(graph, strides):
-    """Loops for one class of strides an operand (outputs first): 0 zero, 1 unit, 2 any."""
+def lower_pointwise(graph, strides, halves=()):
+    """Loops for one class of strides an operand (outputs first): 0 zero, 1 unit, 2 any.
+
+    Of the operands numbered `halves` those of any stride have mostly stride 2: the kernel has a loop for that.
+    """
     operands = [*graph.outputs, *graph.inputs]
     names = [f"result{i}" for i in range(len(graph.outputs))] + [v.name for v in graph.inputs]
     buffers = tuple(Buffer(n, v.dtype, "w" if i < len(graph.outputs) else "r")
                     for i, (n, v) in enumerate(zip(names, operands)))
     params = tuple(f"stride_{n}" for n in names)
     b = Builder()
-    kind = "serial" if 0 in strides[:len(graph.outputs)] else "vector"
-    with b.loop("i", BEGIN, END, 1, kind) as i:
-        def at(k):
-            if strides[k] == 0:
-                return as_index(0)
-            return i if strides[k] == 1 else mul(i, b.index(params[k]))
+    halves = [k for k in halves if strides[k] == 2]
+    known = [b.index(params[k]) if s == 2 else as_index(s) for k, s in enumerate(strides)]
+    if halves:
+        usual = [as_index(2) if k in halves else s for k, s in enumerate(known)]
+        odd = [b.ne(b.index(params[k]), as_index(2)) for k in halves]
+        while len(odd) > 1:
+            odd.append(b.or_(odd.pop(0), odd.pop(0)))
+        with b.branch(b.not_(odd[0])):
+            _emit_loop(b, graph, names, usual)
+        with b.branch(odd[0]):
+            _emit_loop(b, graph, names, known)
+    else:
+        _emit_loop(b, graph, names, known)
+    return Kernel(kernel_name(graph), buffers, params, as_index(1), b.body())
 
-        env = {v.name: b.load(v.name, at(len(graph.outputs) + k), v.dtype) for k, v in enumerate(graph.inputs)}
+
+def _emit_loop(b, graph, names, steps):
+    """The loop over the elements, operand k read or written at multiples of steps[k]."""
+    outputs = len(graph.outputs)
+    kind = "serial" if any(isinstance(s, Const) and s.value == 0 for s in steps[:outputs]) else "vector"
+    with b.loop("i", BEGIN, END, 1, kind) as i:
+        at = [mul(i, s) for s in steps]
+        env = {v.name: b.load(v.name, at[outputs + k], v.dtype) for k, v in enumerate(graph.inputs)}
         emit_graph(b, graph, env)
         for k, o in enumerate(graph.outputs):
             value = env[o.name] if isinstance(o, Value) else literal(b, o)
-            b.store(names[k], at(k), convert(b, value, o.dtype))
-    return Kernel(kernel_name(graph), buffers, params, as_index(1), b.body())
+            b.store(names[k], at[k], convert(b, value, o.dtype))
 
 
 def emit_graph(b, graph, env):

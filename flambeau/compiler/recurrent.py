@@ -63,13 +63,13 @@ def blocking(dtype, gates, target=None):
 def layer_kernel(mode, dtype, reverse=False, keep=False, bias=True, target=None):
     """The kernel of a layer, on rows of the batch. Params: batch, steps, hidden, width.
 
-    Buffers: packed_input and packed (`pack_kernel`), input (rows, width), starts (steps + 1), hidden (batch,
+    Buffers: packed_input and packed (`pack_kernel`), input (rows, width), starts (steps + 1), state (batch,
     hidden), cell (lstm), bias_ih and bias_hh (gates * hidden); written: output (rows, hidden), last (batch,
-    hidden), last_cell (lstm), with `keep` gates (rows, KEPT * hidden), before (rows, hidden) and cells (lstm),
-    and projected, scratch of `scratch_size` elements.
+    hidden), last_cell (lstm), with `keep` gates (rows, KEPT * hidden), before (rows, hidden) and cells
+    (lstm), and projected, scratch of `scratch_size` elements.
     """
     lstm = mode == "lstm"
-    reads = ["packed_input", "packed", "input", "starts", "hidden"] + ["cell"] * lstm
+    reads = ["packed_input", "packed", "input", "starts", "state"] + ["cell"] * lstm
     reads += ["bias_ih", "bias_hh"] * bias
     writes = ["output", "last"] + ["last_cell"] * lstm
     if keep:
@@ -88,8 +88,8 @@ def gradient_kernel(mode, dtype, reverse=False, target=None):
     lstm, gru = mode == "lstm", mode == "gru"
     kept = ["gates", "cells", "of_last_cell"] if lstm else ["gates", "before"] if gru else ["output"]
     writes = ["of_projected"] + ["of_own"] * gru + ["of_hidden"] + ["of_cell"] * lstm
-    return _Backward(mode, blocking(dtype, 1, target), dtype, ["packed", "of_output", "of_last", "starts", *kept],
-                     writes, reverse).kernel()
+    reads = ["packed", "of_output", "of_last", "starts", *kept]
+    return _Backward(mode, blocking(dtype, 1, target), dtype, reads, writes, reverse).kernel()
 
 
 def launch_layer(planner, mode, inputs, outputs, reverse, keep):
@@ -98,6 +98,7 @@ def launch_layer(planner, mode, inputs, outputs, reverse, keep):
     named = {name: None if x is None else planner.dense(x) for name, x in inputs.items()}
     named |= zip(("output", "last", "last_cell", "gates", "before", "cells"), outputs)
     hidden, weight = named["hidden"], named["weight_ih"]
+    named["state"] = hidden
     plan = blocking(hidden.dtype, GATES[mode])
     batch, width = hidden.shape
     for name, source in (("packed_input", "weight_ih"), ("packed", "weight_hh")):
@@ -122,7 +123,8 @@ def launch_gradient(planner, mode, inputs, outputs, reverse):
     plan = blocking(named["of_last"].dtype, 1)
     named["packed"] = _pack(planner, planner.dense(inputs["weight_hh"]), plan, 0, width)
     reads = {b.name: planner.dense(named[b.name]) for b in kernel.buffers if b.access == "r"}
-    _launch(planner, kernel, named | reads, {"batch": batch, "steps": named["starts"].shape[0] - 1, "hidden": width})
+    sizes = {"batch": batch, "steps": named["starts"].shape[0] - 1, "hidden": width}
+    _launch(planner, kernel, named | reads, sizes)
 
 
 def launch_weight_gradient(planner, of_own, before, out):
@@ -259,9 +261,9 @@ class _Writer:
             row = b.let(I.add(L.BEGIN, I.mul(block, self.block_rows)))
             write(row, b.let(I.minimum(self.block_rows, I.sub(self.stop, row))))
 
-    def product(self, rows, packed, panel, depth, source, address, start, store):
+    def product(self, rows, packed, panel, depth, source, address, start, store, fetch=None):
         """Sums over k < depth of source[address(i) + k] * packed, for the rows 0 .. rows of a block: from
-        start(i, vector), handed to store(i, vector, sum)."""
+        start(i, vector), handed to store(i, vector, sum). fetch(k, rows) may prefetch on the way."""
         b, plan, dtype = self.b, self.plan, self.dtype
         base = b.let(I.mul(panel, depth, plan.width))
         for count in range(1, plan.rows + 1):
@@ -272,6 +274,8 @@ class _Writer:
                     here = b.let(I.add(base, I.mul(k, plan.width)))
                     right = [b.load(packed, I.add(here, v * plan.lanes), dtype, plan.lanes)
                              for v in range(plan.vectors)]
+                    if fetch is not None:
+                        fetch(k, count)
                     for i in range(count):
                         left = b.let(L.splat(b.load(source, I.add(places[i], k), dtype), plan.lanes))
                         for v in range(plan.vectors):
@@ -318,7 +322,7 @@ class _Forward(_Writer):
 
     def body(self):
         b = self.b
-        self.copy_rows("last", 0, "hidden", 0, L.END)
+        self.copy_rows("last", 0, "state", 0, L.END)
         if self.mode == "lstm":
             self.copy_rows("last_cell", 0, "cell", 0, L.END)
         with b.loop("begin_span", 0, self.steps, SPAN) as start:
@@ -408,12 +412,9 @@ class _Forward(_Writer):
         """Store values of gates (number -> value) for backward."""
         if "gates" not in self.has:
             return
-        count, b = KEPT[self.mode], self.b
+        base = self.b.let(I.mul(self.at, KEPT[self.mode]))
         for gate, value in values.items():
-            def place(row):
-                return I.add(I.mul(I.add(I.mul(row, count), gate), self.hidden), first)
-            b.prefetch("gates", place(I.add(self.at, self.ahead)), write=True)
-            b.store("gates", place(self.at), value, mask)
+            self.b.store("gates", I.add(I.mul(I.add(base, gate), self.hidden), first), value, mask)
 
     def lstm_gates(self, row, r, first, mask):
         b = self.b
@@ -480,30 +481,26 @@ class _Backward(_Writer):
             self.place = b.let(I.mul(here, self.hidden))
             self.state = b.let(I.mul(row, self.hidden))
             self.kept = b.let(I.mul(self.place, KEPT[self.mode])) if KEPT[self.mode] else None
-            self.fetch(b.let(I.mul(I.add(here, self.ahead), self.hidden)))
             with b.loop("unit", 0, self.hidden, kind="vector") as unit:
                 self.cell(unit, wide)
         source = "of_own" if self.mode == "gru" else "of_projected"
         with self.each_panel() as panel:
             self.each_block(lambda row, rows: self.block(panel, row, rows, source))
 
-    def fetch(self, place):
-        """Bring near what the next step reads."""
-        b, line = self.b, 64 // self.dtype.itemsize
-        with b.loop(b.fresh("line"), 0, self.hidden, line) as i:
-            for buffer in ("of_output", "cells", "before", "output"):
-                if buffer in self.has:
-                    b.prefetch(buffer, I.add(place, i))
-        if KEPT[self.mode]:
-            with b.loop(b.fresh("line"), 0, b.let(I.mul(self.hidden, KEPT[self.mode])), line) as i:
-                b.prefetch("gates", I.add(I.mul(place, KEPT[self.mode]), i))
-
     def block(self, panel, row, rows, source):
         """The gradient of the state before; of a GRU it has a part already."""
         b, plan = self.b, self.plan
+        later = b.let(I.mul(I.add(self.first, row, self.ahead), self.hidden))
+        kept, count = ("gates", KEPT[self.mode]) if KEPT[self.mode] else ("output", 1)
+
+        def fetch(k, rows):
+            """Bring near what these rows read and write in the next step, a little at each k."""
+            b.prefetch(kept, I.add(I.mul(later, count), I.mul(k, rows * count // self.gates)))
+            b.prefetch("of_projected", I.add(I.mul(later, self.gates), I.mul(k, rows)), write=True)
+
         self.product(rows, "packed", panel, self.depth, source,
                      lambda i: I.mul(I.add(self.first, row, i), self.depth), lambda i, v: self.zeros(),
-                     self.store_sum)
+                     self.store_sum, fetch)
 
         def finish(r, number, first, mask):
             place = b.let(I.add(I.mul(I.add(row, r), self.hidden), first))

@@ -1,4 +1,4 @@
-"""The cells of recurrent layers, one element of the state (or a vector of them) at a time, and their gradients.
+"""The cells of recurrent layers for an element of the state (or a vector of them), and their gradients.
 
 A gate is a quotient of an exponential, and divisions are what a processor is slow at, so two gates share one:
 1/(p q) gives 1/p and 1/q. To keep p q finite, arguments are cut off where a gate is 0 or 1 but for 2e-19
@@ -84,8 +84,8 @@ def plain(b, mode, total):
 # ---------------------------------------------------------------------------------------------- backward
 def backward(b, mode, grad, kept, before, of_cell=None):
     """The gradients (of the projected gates, of the state's product, of the state before as far as it does
-    not come through the product) from that of the output. `kept` are the gates as `RecurrentLayer` keeps them,
-    or a plain cell's output; `before` is the state before, of_cell the gradient of an LSTM's cell."""
+    not come through the product) from that of the output. `kept` are the gates as `RecurrentLayer` keeps
+    them, or a plain cell's output; `before` is the state before, of_cell the gradient of an LSTM's cell."""
     grad, kept = Value(b, grad), [Value(b, x) for x in kept]
     before, of_cell = (None if x is None else Value(b, x) for x in (before, of_cell))
     of_given, of_own, of_before = _BACKWARD[mode](grad, kept, before, of_cell)

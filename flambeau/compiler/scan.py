@@ -84,7 +84,8 @@ def scan_kernel(scan):
             base = b.let(I.add(I.mul(b.let(I.div(block, blocks)), size, inner), start))
             with b.branch(few):
                 _each_group(b, L.as_index(0), count, lambda lines: _in_registers(
-                    b, scan, [I.add(base, i) for i in lines], [L.as_index(0)] * len(lines), size, stride=inner))
+                    b, scan, [I.add(base, i) for i in lines], [L.as_index(0)] * len(lines), size,
+                    stride=inner))
             with b.branch(L.apply("not", few)):
                 _as_vectors(b, scan, base, count, (inner, L.as_index(1)), size)
     extent = I.mul(I.index("outer"), blocks, I.index("active"))

@@ -1,13 +1,13 @@
 """Walks over planes whose vectors run along the rows: what depthwise convolution and pooling share.
 
-A strip is a few rows of a plane and a segment of their columns. What it sees of another plane is copied first,
-with a border, to `packed[row][column]`: then nothing needs a mask, and elements that are moved by a tap stand
-at a constant distance. With a stride of s the columns of `packed` are parted into s *phases* (every s-th
-column), so that what neighbours of a row see through one tap stands side by side.
+A strip is a few rows of a plane and a segment of their columns. What it sees of another plane is copied
+first, with a border, to `packed[row][column]`: then nothing needs a mask, and elements that are moved by a
+tap stand at a constant distance. With a stride of s the columns of `packed` are parted into s *phases*
+(every s-th column), so that what neighbours of a row see through one tap stands side by side.
 
-Windows walk over the output with the input packed. Places walk over the input with the gradient of the output
-packed, by *residues*: the places whose row and column leave the same residues modulo the stride are reached by
-the same taps.
+Windows walk over the output with the input packed. Places walk over the input with the gradient of the
+output packed, by *residues*: the places whose row and column leave the same residues modulo the stride are
+reached by the same taps.
 """
 
 from flambeau.compiler import index_math as I
@@ -21,8 +21,9 @@ ROWS = 4                    # rows of a block, whose sums are in registers toget
 
 
 class Strips:
-    """`height` and `width` (set by the subclass): of what is walked over; `steps`: how far its neighbours are apart
-    in the packed plane; `reach`: what one sees of that. Params H, W, OH, OW are the sizes of input and output."""
+    """`height` and `width` (set by the subclass): of what is walked over; `steps`: how far its neighbours
+    are apart in the packed plane; `reach`: what one sees of that. Params H, W, OH, OW are the sizes of
+    input and output."""
 
     def __init__(self, spec, target, steps, reach):
         self.spec, self.dtype, self.steps, self.reach = spec, spec.accumulator, steps, reach
@@ -59,7 +60,8 @@ class Strips:
     def go(self, row_strip, segment):
         """Which rows and columns the strip has."""
         b = self.b
-        self.row, self.column = b.let(I.mul(row_strip, self.rows_each)), b.let(I.mul(segment, self.columns_each))
+        self.row = b.let(I.mul(row_strip, self.rows_each))
+        self.column = b.let(I.mul(segment, self.columns_each))
         self.rows = b.let(I.maximum(I.minimum(self.rows_each, I.sub(self.height, self.row)), 0), "rows")
         columns = I.minimum(self.columns_each, I.sub(self.width, self.column))
         self.columns = b.let(I.maximum(columns, 0), "columns")
@@ -75,7 +77,8 @@ class Strips:
         return quotient, self.b.let(I.sub(number, I.mul(quotient, size)))
 
     def read(self, buffer, index, lanes=1, mask=None, stored=None, dtype=None, other=0.0):
-        """Elements of an operand in the accumulator's dtype, or `stored` ones as `dtype`; `other` where masked off."""
+        """Elements of an operand in the accumulator's dtype, or `stored` ones as `dtype`; `other` where
+        masked off."""
         stored = stored or self.spec.dtype
         other = None if mask is None else self.b.const(other, stored, lanes)
         return self.b.cast(self.b.load(buffer, index, stored, lanes, mask, other), dtype or self.dtype)
@@ -88,46 +91,80 @@ class Strips:
         return b.add(lanes, b.call("cast", b.let(first), dtype=dtype))
 
     # ---- packing
-    def pack(self, buffer, plane, sizes, corner, into="packed", fill=0.0, stored=None, dtype=None, change=None):
-        """Copy the rows and columns from `corner` on that the strip sees of a plane to `into`, with `fill` outside
-        of the plane. change(value, line, column): what is put in place of the values."""
+    def pack(self, buffer, plane, sizes, corner, into="packed", fill=0.0, stored=None, dtype=None,
+             change=None):
+        """Copy the rows and columns from `corner` on that the strip sees of a plane to `into`, with `fill`
+        outside of the plane. change(value, line, column): what is put in place of the values."""
         b, lanes, (top, left), dtype = self.b, self.lanes, corner, dtype or self.dtype
         count = b.let(I.add(I.mul(I.sub(self.columns, 1), self.steps[1]), self.reach[1]))
-        lines = I.add(I.mul(I.sub(self.rows, 1), self.steps[0]), self.reach[0])
         begin = b.let(I.minimum(I.maximum(I.sub(0, left), 0), count))
         end = b.let(I.maximum(I.minimum(count, I.sub(sizes[1], left)), begin))
-        whole = b.let(I.add(begin, I.mul(I.div(I.sub(end, begin), lanes), lanes)))
-        mask = b.let(I.lanes_below(I.sub(end, whole), lanes))
         outside, aside = b.const(fill, dtype, lanes), self.steps[1] > 1
         self.locals[into] = dtype, self.packed_rows * self.row_room + 16
-        with b.loop("packing", 0, lines) as number:
-            row, line = b.let(I.mul(number, self.row_room)), b.let(I.add(top, number))
-            source = b.let(I.add(I.mul(I.add(I.mul(plane, sizes[0]), line), sizes[1]), left))
 
-            def put(x, value):
-                b.store("line" if aside else into, x if aside else I.add(row, x), value)
+        def each_line(copy):
+            """copy(put, read, inside) for each row: put(x, value), read(x, mask), whether it is in the plane."""
+            lines = I.add(I.mul(I.sub(self.rows, 1), self.steps[0]), self.reach[0])
+            with b.loop("packing", 0, lines) as number:
+                row, line = b.let(I.mul(number, self.row_room)), b.let(I.add(top, number))
+                source = b.let(I.add(I.mul(I.add(I.mul(plane, sizes[0]), line), sizes[1]), left))
 
+                def put(x, value):
+                    b.store("line" if aside else into, x if aside else I.add(row, x), value)
+
+                def read(x, mask=None):
+                    value = self.read(buffer, I.add(source, x), lanes, mask, stored, dtype, fill)
+                    if change is None:
+                        return value
+                    value = change(value, line, b.let(I.add(left, x)))
+                    return value if mask is None else b.select(mask, value, outside)
+
+                copy(put, read, b.and_(L.apply("ge", line, L.as_index(0)), L.apply("lt", line, sizes[0])))
+                if aside:
+                    self.part_phases(into, dtype, row, count)
+
+        narrow = b.let(L.apply("le", count, L.as_index(2 * lanes)))
+        with b.branch(narrow):
+            each_line(self.narrow_copy(begin, end, outside))
+        with b.branch(b.not_(narrow)):
+            each_line(self.wide_copy(begin, end, count, outside))
+
+    def narrow_copy(self, begin, end, outside):
+        """Rows of at most two vectors."""
+        b, lanes = self.b, self.lanes
+        starts = [L.as_index(0), L.as_index(lanes)]
+        below = [[I.lanes_below(I.sub(border, start), lanes) for border in (begin, end)] for start in starts]
+        masks = [b.and_(b.not_(before), inside) for before, inside in below]
+
+        def copy(put, read, inside):
+            with b.branch(inside):
+                for start, mask in zip(starts, masks):
+                    put(start, read(start, mask))
+            with b.branch(b.not_(inside)):
+                for start in starts:
+                    put(start, outside)
+        return copy
+
+    def wide_copy(self, begin, end, count, outside):
+        b, lanes = self.b, self.lanes
+        whole = b.let(I.add(begin, I.mul(I.div(I.sub(end, begin), lanes), lanes)))
+        mask = b.let(I.lanes_below(I.sub(end, whole), lanes))
+
+        def copy(put, read, inside):
             def clear(start, stop):
                 with b.loop("z", start, stop, lanes) as z:
                     put(z, outside)
 
-            def copy(x, mask=None):
-                value = self.read(buffer, I.add(source, x), lanes, mask, stored, dtype, fill)
-                value = value if change is None else change(value, line, b.let(I.add(left, x)))
-                put(x, value if change is None or mask is None else b.select(mask, value, outside))
-
             clear(0, begin)
             clear(end, count)
-            inside = b.and_(L.apply("ge", line, L.as_index(0)), L.apply("lt", line, sizes[0]))
             with b.branch(inside):
                 with b.loop("x", begin, whole, lanes) as x:
-                    copy(x)
+                    put(x, read(x))
                 with b.branch(L.apply("lt", whole, end)):
-                    copy(whole, mask)
+                    put(whole, read(whole, mask))
             with b.branch(b.not_(inside)):
                 clear(begin, end)
-            if aside:
-                self.part_phases(into, dtype, row, count)
+        return copy
 
     def part_phases(self, into, dtype, row, count):
         """The line to every s-th of its elements, then every s-th from the second on, and so on."""
@@ -140,15 +177,15 @@ class Strips:
                 values = [b.call(op, *pair) for op in ("even", "odd")]
             else:
                 places = L.apply("mul", L.Apply(int64, lanes, "lane", ()), L.as_index(step))
-                values = [b.load("line", L.apply("add", places, b.let(I.add(I.mul(x, step), phase))), dtype, lanes)
-                          for phase in range(step)]
+                values = [b.let(I.add(I.mul(x, step), phase)) for phase in range(step)]
+                values = [b.load("line", L.apply("add", places, v), dtype, lanes) for v in values]
             for phase, value in enumerate(values):
                 b.store(into, I.add(row, phase * self.phase_room, x), value)
 
     # ---- blocks
     def each_block(self, body, rows=ROWS):
-        """body(row, column, count, place) for `count` rows from `row` on and a vector of columns from `column` on,
-        which stand at `place` of the packed plane. The last blocks may meet those before."""
+        """body(row, column, count, place) for `count` rows from `row` on and a vector of columns from
+        `column` on, which stand at `place` of the packed plane. The last blocks may meet those before."""
         b, last = self.b, self.b.let(I.maximum(I.sub(self.columns, self.lanes), 0))
 
         def block(row, count):
@@ -164,7 +201,8 @@ class Strips:
             block(b.let(I.minimum(row, I.sub(self.rows, rows))), rows)
 
     def whole_or_masked(self):
-        """A function that runs store(mask) with None where the strip has a vector of columns, else with a mask."""
+        """A function that runs store(mask) with None where the strip has a vector of columns, else with a
+        mask."""
         b = self.b
         fits = b.let(L.apply("ge", self.columns, L.as_index(self.lanes)))
         mask = b.let(I.lanes_below(self.columns, self.lanes))
@@ -181,8 +219,8 @@ class Strips:
         return tap_row * self.row_room + phase * self.phase_room + tap_column
 
     def shared_taps(self, taps, count):
-        """((row, phase, column) in the packed plane, (number of the row, tap), ...) for `count` rows, in order: each
-        element is read once. A tap starts with (row moved, phase, column moved)."""
+        """((row, phase, column) in the packed plane, (number of the row, tap), ...) for `count` rows, in
+        order: each element is read once. A tap starts with (row moved, phase, column moved)."""
         users = {}
         for number in range(count):
             for tap in taps:
@@ -218,8 +256,8 @@ class Windows(Strips):
 
 
 class Places(Strips):
-    """Strips of places of equal residues: padded row = stride * row + residue, and so the columns. Results go to
-    `tile`, in the order of the input, and from there to the input's gradient."""
+    """Strips of places of equal residues: padded row = stride * row + residue, and so the columns. Results
+    go to `tile`, in the order of the input, and from there to the input's gradient."""
 
     def __init__(self, spec, target):
         self.far = [(k - 1) * d // s for k, d, s in zip(spec.kernel, spec.dilation, spec.stride)]
@@ -269,7 +307,8 @@ class Places(Strips):
                            for half, op in enumerate(("zip_low", "zip_high"))]
             else:
                 steps = b.let(L.apply("mul", L.Apply(int64, lanes, "lane", ()), L.as_index(right)))
-                places += [(L.apply("add", steps, I.add(place, residue)), v) for residue, v in enumerate(values)]
+                places += [(L.apply("add", steps, I.add(place, residue)), value)
+                           for residue, value in enumerate(values)]
         return places
 
     def copy_out(self, plane, buffer, base=0):

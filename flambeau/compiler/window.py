@@ -59,16 +59,25 @@ def max_pool2d(spec, name="max_pool2d", target=None):
     buffers = (L.Buffer("input", spec.dtype, "r"), L.Buffer("output", spec.dtype, "w"),
                L.Buffer("indices", int64, "w"))
     if is_large(spec):
-        return _kernel(name + "_large", buffers, I.mul(I.index("planes"), I.index("OH")), _large_maximum(spec))
+        rows = I.mul(I.index("planes"), I.index("OH"))
+        return _kernel(name + "_large", buffers, rows, _large_maximum(spec))
     return _strips(name, buffers, _Maximum(spec, target))
+
+
+def max_pool2d_values(spec, name="max_pool2d_values", target=None):
+    """`max_pool2d` of a small window without the places. Buffers: input, output. One step of the extent is a
+    strip."""
+    buffers = L.Buffer("input", spec.dtype, "r"), L.Buffer("output", spec.dtype, "w")
+    return _strips(name, buffers, _Maximum(spec, target, places=False))
 
 
 def max_pool2d_backward(spec, name="max_pool2d_backward", target=None):
     """grad_input: each grad_output goes to the place of its maximum; where windows overlap, in the order of
     the output.
 
-    Buffers: grad_output (planes, OH, OW), indices (planes, OH, OW) int64, grad_input (planes, H, W). Params:
-    PARAMS. One step of the extent is a strip, of large windows and those of no fixed size (kernel None) a plane.
+    Buffers: grad_output (planes, OH, OW), indices (planes, OH, OW) int64, grad_input (planes, H, W).
+    Params: PARAMS. One step of the extent is a strip, of large windows and those of no fixed size (kernel
+    None) a plane.
     """
     buffers = L.Buffer("grad_output", spec.dtype, "r"), L.Buffer("indices", int64, "r")
     if is_large(spec):
@@ -80,8 +89,8 @@ def max_pool2d_backward(spec, name="max_pool2d_backward", target=None):
 def avg_pool2d(spec, name="avg_pool2d", target=None):
     """The mean of each window: its sum, row after row, divided by how many elements it has.
 
-    Buffers: input (planes, H, W), output (planes, OH, OW). Params: PARAMS. One step of the extent is a strip of
-    the output.
+    Buffers: input (planes, H, W), output (planes, OH, OW). Params: PARAMS. One step of the extent is a
+    strip of the output.
     """
     buffers = L.Buffer("input", spec.dtype, "r"), L.Buffer("output", spec.dtype, "w")
     return _strips(name, buffers, _Average(spec, target))
@@ -114,9 +123,13 @@ def _strips(name, buffers, strips):
 
 class _Maximum(Windows):
 
+    def __init__(self, spec, target, places=True):
+        super().__init__(spec, target)
+        self.places = places
+
     def strip(self, plane):
         b, dtype = self.b, self.dtype
-        self.lowest = -float("inf") if dtype.kind == "f" else 0 if dtype.kind == "u" else -(1 << 8 * dtype.itemsize - 1)
+        self.lowest = {"f": -float("inf"), "u": 0}.get(dtype.kind, -(1 << 8 * dtype.itemsize - 1))
         self.pack("input", plane, (self.h, self.w), self.corner(), fill=self.lowest)
         width, whole_or_masked = b.call("cast", self.w, dtype=int32), self.whole_or_masked()
 
@@ -128,7 +141,8 @@ class _Maximum(Windows):
                 for number, (value, at) in enumerate(results):
                     address = I.add(first, I.mul(number, self.ow))
                     b.store("output", address, b.cast(value, self.spec.dtype), mask)
-                    b.store("indices", address, b.cast(at, int64), mask)
+                    if self.places:
+                        b.store("indices", address, b.cast(at, int64), mask)
             whole_or_masked(store)
         self.each_block(block)
 
@@ -147,6 +161,9 @@ class _Maximum(Windows):
                 key = number * down + moved, phase, tap_column
                 if key not in seen:
                     seen[key] = b.load("packed", I.add(place, self.near(*key)), self.dtype, self.lanes)
+                if not self.places:
+                    best = b.max(best, seen[key])
+                    continue
                 better = b.gt(seen[key], best)
                 if self.dtype.kind == "f":
                     better = b.or_(better, b.ne(seen[key], seen[key]))
@@ -179,8 +196,8 @@ class _MaximumGradient(Places):
             windows = self.windows(residue)
 
             def block(row, column, count, place):
-                rows = [b.let(I.add(first_row, I.mul(I.add(row, number), down), residue)) for number in range(count)]
-                rows = [b.mul(b.call("cast", r, dtype=int32), width) for r in rows]
+                rows = [I.add(first_row, I.mul(I.add(row, number), down), residue) for number in range(count)]
+                rows = [b.mul(b.call("cast", b.let(r), dtype=int32), width) for r in rows]
                 sums = []
                 for right_by, taps in enumerate(windows):
                     first = I.add(first_column, I.mul(column, right), right_by)
@@ -228,7 +245,8 @@ class _Average(Windows):
 
             def store(mask):
                 for number, value in enumerate(results):
-                    b.store("output", I.add(first, I.mul(number, self.ow)), b.cast(value, self.spec.dtype), mask)
+                    address = I.add(first, I.mul(number, self.ow))
+                    b.store("output", address, b.cast(value, self.spec.dtype), mask)
             whole_or_masked(store)
         self.each_block(block)
 

@@ -27,12 +27,7 @@ from flambeau.distributions.relaxed import RelaxedBernoulli, RelaxedOneHotCatego
 from flambeau.distributions.transformed import Independent, TransformedDistribution
 from flambeau.distributions.transforms import *     # noqa: F403 - the names of transforms.__all__
 
-__all__ = sorted([*(name for name in transforms.__all__ if name != "InverseTransform"), "Bernoulli", "Beta", "Binomial",
-                  "Categorical", "Cauchy", "Chi2", "ContinuousBernoulli", "Dirichlet", "Distribution", "Exponential",
-                  "ExponentialFamily", "FisherSnedecor", "Gamma", "GeneralizedPareto", "Geometric", "Gumbel",
-                  "HalfCauchy", "HalfNormal", "Independent", "InverseGamma", "Kumaraswamy", "LKJCholesky", "Laplace",
-                  "LogNormal", "LogisticNormal", "LowRankMultivariateNormal", "MixtureSameFamily", "Multinomial",
-                  "MultivariateNormal", "NegativeBinomial", "Normal", "OneHotCategorical",
-                  "OneHotCategoricalStraightThrough", "Pareto", "Poisson", "RelaxedBernoulli",
-                  "RelaxedOneHotCategorical", "StudentT", "TransformedDistribution", "Uniform", "VonMises", "Weibull",
-                  "Wishart", "biject_to", "kl_divergence", "register_kl", "transform_to"])
+__all__ = sorted({name for name, value in list(globals().items())
+                  if isinstance(value, type) and issubclass(value, Distribution)}
+                 | set(transforms.__all__) - {"InverseTransform"}
+                 | {"biject_to", "kl_divergence", "register_kl", "transform_to"})

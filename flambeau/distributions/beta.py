@@ -14,7 +14,6 @@ from flambeau.ops.arithmetic import xlog1py, xlogy
 from flambeau.ops.elementwise import where
 from flambeau.ops.join import stack
 from flambeau.ops.normalize import softmax
-from flambeau.runtime._core import Size
 from flambeau.tensor.create import zeros_like
 from flambeau.types.info import finfo
 
@@ -48,14 +47,15 @@ class Beta(ExponentialFamily):
 
     @property
     def mode(self):
-        return Dirichlet(stack([self.concentration1, self.concentration0], -1), validate_args=False).mode.select(-1, 0)
+        return Dirichlet(stack([self.concentration1, self.concentration0], -1),
+                         validate_args=False).mode.select(-1, 0)
 
     @property
     def variance(self):
         total = self._total
         return self.concentration1 * self.concentration0 / (total * total * (total + 1))
 
-    def rsample(self, sample_shape=Size()):
+    def rsample(self, sample_shape=()):
         shape = self._extended_shape(sample_shape)
         log_odds = draws.log_gamma(self.concentration1, shape) - draws.log_gamma(self.concentration0, shape)
         limits = finfo(log_odds.dtype)
@@ -88,8 +88,8 @@ class Beta(ExponentialFamily):
 class Kumaraswamy(TransformedDistribution):
     """Kumaraswamy's distribution: cdf 1 - (1 - x^concentration1)^concentration0 on (0, 1).
 
-    Source: Kumaraswamy, "A generalized probability density function for double-bounded random processes", Journal of
-    Hydrology 46, 1980.
+    Source: Kumaraswamy, "A generalized probability density function for double-bounded random processes",
+    Journal of Hydrology 46, 1980.
 
     >>> Kumaraswamy(1.0, 2.0).mean
     tensor(0.3333)
@@ -146,7 +146,8 @@ class Kumaraswamy(TransformedDistribution):
 
 
 class Dirichlet(ExponentialFamily):
-    """The Dirichlet distribution over vectors of shares: density proportional to the product of x_i^(concentration_i - 1).
+    """The Dirichlet distribution over vectors of shares: density proportional to the product of
+    x_i^(concentration_i - 1).
 
     Draws are gamma draws over their sum, taken in logarithms, so that tiny concentrations give no 0 / 0.
 
@@ -184,7 +185,7 @@ class Dirichlet(ExponentialFamily):
         total = self.concentration.sum(-1, True)
         return self.concentration * (total - self.concentration) / (total * total * (total + 1))
 
-    def rsample(self, sample_shape=Size()):
+    def rsample(self, sample_shape=()):
         drawn = draws.log_gamma(self.concentration, self._extended_shape(sample_shape))
         return softmax(drawn, -1).clamp(min=finfo(drawn.dtype).tiny)
 

@@ -8,10 +8,8 @@ from flambeau.distributions.utils import broadcast_all, lazy_property, logits_to
 from flambeau.ops.activation import log_sigmoid, softplus
 from flambeau.ops.arithmetic import xlog1py
 from flambeau.ops.elementwise import where
-from flambeau.runtime._core import Size
 from flambeau.tensor.create import arange, zeros_like
 from flambeau.types.dtype import get_default_dtype
-from flambeau.types.info import finfo
 
 
 class FromProbsOrLogits:
@@ -56,9 +54,7 @@ def times(count, log_probability):
 
 def coin_entropy(logits, probs):
     """The entropy of a coin; 0 for a probability of 0 or 1."""
-    largest = finfo(logits.dtype).max
-    kept = logits.clamp(-largest, largest)
-    return softplus(kept) - probs * kept
+    return -times(probs, log_sigmoid(logits)) - times(1 - probs, log_sigmoid(-logits))
 
 
 class Bernoulli(FromProbsOrLogits, ExponentialFamily):
@@ -94,7 +90,7 @@ class Bernoulli(FromProbsOrLogits, ExponentialFamily):
     def variance(self):
         return self.probs * (1 - self.probs)
 
-    def sample(self, sample_shape=Size()):
+    def sample(self, sample_shape=()):
         probs = self.probs.detach()
         return (draws.uniform(self._extended_shape(sample_shape), probs.dtype) < probs).to(probs.dtype)
 
@@ -151,7 +147,7 @@ class Geometric(FromProbsOrLogits, Distribution):
     def variance(self):
         return (1 / self.probs - 1) / self.probs
 
-    def sample(self, sample_shape=Size()):
+    def sample(self, sample_shape=()):
         probs = self.probs.detach()
         waited = draws.exponential(self._extended_shape(sample_shape), probs.dtype)
         return (waited / -(-probs).log1p()).floor()
@@ -166,7 +162,8 @@ class Geometric(FromProbsOrLogits, Distribution):
 
 
 # log(sinh(x/2) / (x/2)) = sum over k of B_2k x^2k / (2k (2k)!), B_2k the Bernoulli numbers
-LOG_SINH = (1 / 24, -1 / 2880, 1 / 181440, -1 / 9676800, 1 / 479001600, -691 / 15692092416000, 1 / 1046139494400)
+LOG_SINH = (1 / 24, -1 / 2880, 1 / 181440, -1 / 9676800, 1 / 479001600, -691 / 15692092416000,
+            1 / 1046139494400)
 
 
 def power_series(coefficients, x):
@@ -221,7 +218,7 @@ class ContinuousBernoulli(FromProbsOrLogits, ExponentialFamily):
         far = 1 / (t * t) - 0.25 / (t / 2).sinh().square()
         return where(t.abs() < 1, power_series(curvatures, t * t), far)
 
-    def rsample(self, sample_shape=Size()):
+    def rsample(self, sample_shape=()):
         return self.icdf(draws.uniform(self._extended_shape(sample_shape), self._param.dtype))
 
     def log_prob(self, value):

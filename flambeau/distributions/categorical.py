@@ -13,7 +13,6 @@ from flambeau.runtime._core import Size
 from flambeau.tensor.autograd import no_grad
 from flambeau.tensor.create import arange, eye, full, ones_like, zeros_like
 from flambeau.types.dtype import int64
-from flambeau.types.info import finfo
 from flambeau.types.shape import broadcast_shapes
 
 
@@ -85,7 +84,7 @@ class Categorical(Distribution):
     def mode(self):
         return self._param.argmax(-1)
 
-    def sample(self, sample_shape=Size()):
+    def sample(self, sample_shape=()):
         sample_shape = Size(sample_shape)
         rows = self.probs.detach().reshape(-1, self._num_events)
         count = sample_shape.numel()
@@ -101,9 +100,7 @@ class Categorical(Distribution):
         return self.logits.expand((*shape, self._num_events)).gather(-1, index).squeeze(-1)
 
     def entropy(self):
-        # a class without probability counts 0: its logarithm is taken as finite
-        kept = self.logits.clamp(min=finfo(self.logits.dtype).min)
-        return -(self.probs * kept).sum(-1)
+        return -times(self.probs, self.logits).sum(-1)
 
     def enumerate_support(self, expand=True):
         values = arange(self._num_events).view((-1,) + (1,) * len(self._batch_shape))
@@ -176,7 +173,7 @@ class OneHotCategorical(WrappingCategorical):
     def variance(self):
         return self.probs * (1 - self.probs)
 
-    def sample(self, sample_shape=Size()):
+    def sample(self, sample_shape=()):
         return one_hot(self._categorical.sample(sample_shape), self._param)
 
     def log_prob(self, value):
@@ -202,7 +199,8 @@ def one_hot(index, like):
 class OneHotCategoricalStraightThrough(OneHotCategorical):
     """OneHotCategorical whose draws pass gradients to `probs` as if they were the probabilities.
 
-    Source: Bengio, Leonard and Courville, "Estimating or propagating gradients through stochastic neurons", 2013.
+    Source: Bengio, Leonard and Courville, "Estimating or propagating gradients through stochastic neurons",
+    2013.
 
     >>> OneHotCategoricalStraightThrough(tensor([0.5, 0.5])).rsample((3,)).shape
     flambeau.Size([3, 2])
@@ -210,7 +208,7 @@ class OneHotCategoricalStraightThrough(OneHotCategorical):
 
     has_rsample = True
 
-    def rsample(self, sample_shape=Size()):
+    def rsample(self, sample_shape=()):
         return self.sample(sample_shape) + (self.probs - self.probs.detach())
 
 
@@ -246,7 +244,7 @@ class Multinomial(WrappingCategorical):
     def variance(self):
         return self.total_count * self.probs * (1 - self.probs)
 
-    def sample(self, sample_shape=Size()):
+    def sample(self, sample_shape=()):
         shape = self._extended_shape(sample_shape)
         with no_grad():
             drawn = self._categorical.sample(Size((self.total_count,)) + Size(sample_shape))
@@ -261,7 +259,7 @@ class Multinomial(WrappingCategorical):
         return ways + times(value, self.logits).sum(-1)
 
     def entropy(self):
-        """n times the entropy of one draw - log n! + the mean of the sum of log x_i!, by the binomial marginals."""
+        """n times that of one draw - log n! + the mean of the sum of log x_i!, x_i being binomial."""
         n = self.total_count
         one = Binomial(n, probs=self.probs, validate_args=False)
         values = one.enumerate_support(False)

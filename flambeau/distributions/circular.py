@@ -6,15 +6,14 @@ from flambeau.distributions import constraints, draws
 from flambeau.distributions.distribution import Distribution
 from flambeau.distributions.utils import broadcast_all
 from flambeau.ops.special_bessel import _special_i0e, _special_i1e
-from flambeau.runtime._core import Size
 from flambeau.tensor.autograd import no_grad
 
 
 class VonMises(Distribution):
     """The normal distribution's kin on the circle: density proportional to exp(concentration cos(x - loc)).
 
-    Draws come from NumPy (Best and Fisher, "Efficient simulation of the von Mises distribution", Applied Statistics 28,
-    1979), in [-pi, pi). The variance is the circular one, 1 - |mean of exp(i x)|.
+    Draws come from NumPy (Best and Fisher, "Efficient simulation of the von Mises distribution", Applied
+    Statistics 28, 1979), in [-pi, pi). The variance is the circular one, 1 - |mean of exp(i x)|.
 
     Args:
         loc: an angle in radians.
@@ -42,7 +41,7 @@ class VonMises(Distribution):
     def variance(self):
         return 1 - _special_i1e(self.concentration) / _special_i0e(self.concentration)
 
-    def sample(self, sample_shape=Size()):
+    def sample(self, sample_shape=()):
         with no_grad():
             angle = self.loc + draws.von_mises(self.concentration, self._extended_shape(sample_shape))
             return (angle + math.pi) % (2 * math.pi) - math.pi

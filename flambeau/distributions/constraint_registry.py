@@ -1,7 +1,7 @@
 """From a constraint to a transform of the unconstrained space onto it: `biject_to` and `transform_to`.
 
-`biject_to(constraint)` gives a bijection with its Jacobian, as inference needs; `transform_to(constraint)` may be
-overparametrised (a softmax for the simplex) and so serves optimisation.
+`biject_to(constraint)` gives a bijection with its Jacobian, as inference needs; `transform_to(constraint)`
+may be overparametrised (a softmax for the simplex) and so serves optimisation.
 
     scale = transform_to(constraints.positive)(unconstrained)
 """
@@ -20,7 +20,7 @@ class ConstraintRegistry:
         self._registry = {}
 
     def register(self, constraint, factory=None):
-        """Register `factory` for a constraint class, or an object's class; without it, a decorator that does."""
+        """Register `factory` for a constraint class, or an object's class; without it, a decorator."""
         if factory is None:
             return lambda function: self.register(constraint, function)
         kind = type(constraint) if isinstance(constraint, constraints.Constraint) else constraint
@@ -57,7 +57,8 @@ def _to_real(constraint):
 
 @biject_to.register(constraints.IndependentConstraint)
 def _biject_to_independent(constraint):
-    return transforms.IndependentTransform(biject_to(constraint.base_constraint), constraint.reinterpreted_batch_ndims)
+    return transforms.IndependentTransform(biject_to(constraint.base_constraint),
+                                           constraint.reinterpreted_batch_ndims)
 
 
 @transform_to.register(constraints.IndependentConstraint)
@@ -85,7 +86,8 @@ def _to_interval(constraint):
     low, high = constraint.lower_bound, constraint.upper_bound
     if isinstance(low, (int, float)) and isinstance(high, (int, float)) and (low, high) == (0, 1):
         return transforms.SigmoidTransform()
-    return transforms.ComposeTransform([transforms.SigmoidTransform(), transforms.AffineTransform(low, high - low)])
+    return transforms.ComposeTransform([transforms.SigmoidTransform(),
+                                        transforms.AffineTransform(low, high - low)])
 
 
 @biject_to.register(constraints.Simplex)

@@ -40,7 +40,8 @@ class Bounded(Constraint):
         return f"{type(self).__name__}({', '.join(f'{name}={getattr(self, name)}' for name in self.bounds)})"
 
 
-# ------------------------------------------------------------------------------ not known before the distribution
+# ------------------------------------------------------------------------------ not known before the
+# distribution
 class Dependent(Constraint):
     """A support that depends on parameters: it can't be checked on its own.
 
@@ -70,7 +71,7 @@ class Dependent(Constraint):
                          event_dim=self._event_dim if event_dim is NotImplemented else event_dim)
 
     def check(self, value):
-        raise ValueError("a constraint that depends on parameters is checked through the distribution's support")
+        raise ValueError("what depends on parameters is checked through the distribution's support")
 
 
 class DependentProperty(property, Dependent):
@@ -96,7 +97,7 @@ def all_rightmost(checks, count):
 
 
 class IndependentConstraint(Constraint):
-    """`base_constraint` for all elements along the last `reinterpreted_batch_ndims` axes, which become event axes."""
+    """`base_constraint` along the last `reinterpreted_batch_ndims` axes too, which become event axes."""
 
     def __init__(self, base_constraint, reinterpreted_batch_ndims):
         self.base_constraint, self.reinterpreted_batch_ndims = base_constraint, reinterpreted_batch_ndims
@@ -153,7 +154,8 @@ class Joined(Constraint):
 
     def __init__(self, cseq, dim=0):
         if not all(isinstance(c, Constraint) for c in cseq):
-            fail(type(self).__name__, "a part is no Constraint", [type(c).__name__ for c in cseq], kind=AssertionError)
+            fail(type(self).__name__, "a part is no Constraint", [type(c).__name__ for c in cseq],
+                 kind=AssertionError)
         self.cseq, self.dim = list(cseq), dim
 
     @property
@@ -174,7 +176,8 @@ class Cat(Joined):
         super().__init__(cseq, dim)
         self.lengths = [1] * len(self.cseq) if lengths is None else list(lengths)
         if len(self.lengths) != len(self.cseq):
-            fail("cat", "one length for each constraint", len(self.lengths), len(self.cseq), kind=AssertionError)
+            fail("cat", "one length for each constraint", len(self.lengths), len(self.cseq),
+                 kind=AssertionError)
 
     @property
     def event_dim(self):

@@ -7,7 +7,6 @@ from flambeau.distributions.utils import broadcast_all
 from flambeau.ops.activation import log_sigmoid
 from flambeau.ops.arithmetic import xlogy
 from flambeau.ops.elementwise import where
-from flambeau.runtime._core import Size
 from flambeau.tensor import draws as plain_draws
 from flambeau.tensor.autograd import no_grad
 from flambeau.tensor.create import arange
@@ -51,7 +50,7 @@ class Binomial(FromProbsOrLogits, Distribution):
     def variance(self):
         return self.total_count * self.probs * (1 - self.probs)
 
-    def sample(self, sample_shape=Size()):
+    def sample(self, sample_shape=()):
         shape = tuple(self._extended_shape(sample_shape))
         with no_grad():
             return plain_draws.binomial(self.total_count.expand(shape), self.probs.expand(shape))
@@ -77,7 +76,8 @@ class Binomial(FromProbsOrLogits, Distribution):
 
 
 class NegativeBinomial(FromProbsOrLogits, Distribution):
-    """The number of successes before `total_count` failures: a Poisson number whose rate has a gamma distribution.
+    """The number of successes before `total_count` failures: a Poisson number whose rate has a gamma
+    distribution.
 
     Args:
         total_count: failures to stop at, >= 0, not necessarily whole.
@@ -111,7 +111,7 @@ class NegativeBinomial(FromProbsOrLogits, Distribution):
         odds = self.logits.exp()
         return self.total_count * odds * (1 + odds)
 
-    def sample(self, sample_shape=Size()):
+    def sample(self, sample_shape=()):
         with no_grad():
             drawn = draws.log_gamma(self.total_count, self._extended_shape(sample_shape))
             rate = where(self.total_count > 0, (drawn + self.logits).exp(), 0.0)
@@ -151,7 +151,7 @@ class Poisson(ExponentialFamily):
 
     variance = mean
 
-    def sample(self, sample_shape=Size()):
+    def sample(self, sample_shape=()):
         with no_grad():
             return plain_draws.poisson(self.rate.expand(tuple(self._extended_shape(sample_shape))))
 

@@ -1,4 +1,4 @@
-"""What every distribution is: batch and event shapes, checked arguments, `expand`; and the exponential family."""
+"""What every distribution is: shapes, checked arguments, `expand`; and the exponential family."""
 
 import warnings
 
@@ -12,12 +12,13 @@ from flambeau.tensor.autograd import enable_grad, grad, no_grad
 class Distribution:
     """The base of all distributions.
 
-    A distribution holds a batch of independent distributions (`batch_shape`), each over events of shape `event_shape`;
-    a sample has the shape sample_shape + batch_shape + event_shape, and `log_prob` of it sample_shape + batch_shape.
+    A distribution holds a batch of independent distributions (`batch_shape`), each over events of shape
+    `event_shape`; a sample has the shape sample_shape + batch_shape + event_shape, and `log_prob` of it
+    sample_shape + batch_shape.
 
     A subclass states `arg_constraints` (name of a parameter -> constraint), `support`, `has_rsample`, and
-    `rsample` or `sample`, `log_prob` and what else there is. `_parameters` (name -> number of its event axes, or None
-    for what is no tensor to expand) gives it `expand`.
+    `rsample` or `sample`, `log_prob` and what else there is. `_parameters` (name -> number of its event axes,
+    or None for what is no tensor to expand) gives it `expand`.
 
     Args:
         batch_shape: shape of the batch.
@@ -30,7 +31,7 @@ class Distribution:
     _validate_args = __debug__
     _parameters = {}
 
-    def __init__(self, batch_shape=Size(), event_shape=Size(), validate_args=None):
+    def __init__(self, batch_shape=(), event_shape=(), validate_args=None):
         self._batch_shape, self._event_shape = Size(batch_shape), Size(event_shape)
         if validate_args is not None:
             self._validate_args = validate_args
@@ -39,7 +40,7 @@ class Distribution:
 
     @staticmethod
     def set_default_validate_args(value):
-        """Switch the checks of arguments and values on or off for distributions made without `validate_args`."""
+        """Switch checks on or off for distributions made without `validate_args`."""
         if value not in (True, False):
             raise ValueError(f"validation is switched by True or False, got {value!r}")
         Distribution._validate_args = value
@@ -85,12 +86,13 @@ class Distribution:
         return next(kind for kind in type(self).__mro__ if kind.__module__.startswith(__package__))
 
     def _get_checked_instance(self, cls, _instance=None):
-        """An empty instance for `expand`; refused for subclasses that have an __init__ of their own but no expand."""
+        """An empty instance for `expand`; refused for subclasses with their own __init__ but no expand."""
         if _instance is None and type(self).__init__ is not cls.__init__:
-            raise NotImplementedError(f"{type(self).__name__} has an __init__ of its own, so it must define expand too")
+            raise NotImplementedError(f"{type(self).__name__} has an __init__ of its own: it must define "
+                                      "expand too")
         return object.__new__(type(self)) if _instance is None else _instance
 
-    def _extended_shape(self, sample_shape=Size()):
+    def _extended_shape(self, sample_shape=()):
         """The shape of a sample."""
         return Size(sample_shape) + self._batch_shape + self._event_shape
 
@@ -125,11 +127,11 @@ class Distribution:
         """The standard deviation."""
         return self.variance.sqrt()
 
-    def rsample(self, sample_shape=Size()):
+    def rsample(self, sample_shape=()):
         """Draws through which gradients flow into the parameters."""
         raise NotImplementedError(f"{type(self).__name__} has no rsample")
 
-    def sample(self, sample_shape=Size()):
+    def sample(self, sample_shape=()):
         """Draws of shape sample_shape + batch_shape + event_shape, without gradients."""
         with no_grad():
             return self.rsample(sample_shape)
@@ -152,7 +154,7 @@ class Distribution:
         raise NotImplementedError
 
     def enumerate_support(self, expand=True):
-        """All values of a discrete distribution, along a new first axis; of size 1 in the batch unless `expand`."""
+        """All values, along a new first axis; axes of the batch have size 1 unless `expand`."""
         raise NotImplementedError
 
     def entropy(self):
@@ -168,7 +170,7 @@ class Distribution:
         try:
             stated = self.arg_constraints
         except NotImplementedError:
-            warnings.warn(f"{type(self)} does not define arg_constraints, so its arguments are not checked (see "
+            warnings.warn(f"{type(self)} does not define arg_constraints: its arguments are not checked (see "
                           "validate_args=False)", stacklevel=4)
             return
         for name, constraint in stated.items():
@@ -177,21 +179,23 @@ class Distribution:
                 continue
             value = getattr(self, name)
             if not bool(constraint.check(value).all()):
-                fail(type(self).__name__, f"parameter {name} of shape {tuple(value.shape)} does not satisfy its "
+                fail(type(self).__name__, f"parameter {name} of shape {tuple(value.shape)} breaks its "
                      "constraint", value, constraint, kind=ValueError)
 
     def _validate_sample(self, value):
         """ValueError where `value` cannot be one of this distribution: type, shape or support."""
         name = type(self).__name__
         if not isinstance(value, Tensor):
-            fail(name, "The value argument to log_prob must be a Tensor", type(value).__name__, kind=ValueError)
+            fail(name, "The value argument to log_prob must be a Tensor", type(value).__name__,
+                 kind=ValueError)
         event_start = value.ndim - len(self._event_shape)
         if value.shape[max(event_start, 0):] != self._event_shape:
             fail(name, "the right-most size of the value must match the event_shape", tuple(value.shape),
                  tuple(self._event_shape), kind=ValueError)
         for have, want in zip(reversed(value.shape), reversed(self._batch_shape + self._event_shape)):
             if have != 1 and want != 1 and have != want:
-                fail(name, "the value is not broadcastable with batch_shape + event_shape", tuple(value.shape),
+                fail(name, "the value is not broadcastable with batch_shape + event_shape",
+                     tuple(value.shape),
                      tuple(self._batch_shape + self._event_shape), kind=ValueError)
         try:
             support = self.support
@@ -215,9 +219,10 @@ class Distribution:
 class ExponentialFamily(Distribution):
     """Distributions with density exp(<t(x), natural parameters> - log_normalizer + log carrier measure).
 
-    A subclass states `_natural_params`, `_log_normalizer(*natural_params)` and `_mean_carrier_measure`, the mean of the log
-    carrier measure. `entropy` and `kl_divergence` of two members of one family follow from these with automatic
-    differentiation (Nielsen and Nock, "Entropies and cross-entropies of exponential families", ICIP 2010).
+    A subclass states `_natural_params`, `_log_normalizer(*natural_params)` and `_mean_carrier_measure`, the
+    mean of the log carrier measure. `entropy` and `kl_divergence` of two members of one family follow from
+    these with automatic differentiation (Nielsen and Nock, "Entropies and cross-entropies of exponential
+    families", ICIP 2010).
     """
 
     @property
@@ -232,7 +237,7 @@ class ExponentialFamily(Distribution):
         raise NotImplementedError
 
     def _expected_statistics(self):
-        """(natural parameters, log_normalizer there, its gradients: the means of the sufficient statistics)."""
+        """(natural parameters, log_normalizer there, its gradients: the means of t(x))."""
         keep = any(p.requires_grad for p in self._natural_params)
         with enable_grad():
             parameters = [p if p.requires_grad else p.detach().requires_grad_() for p in self._natural_params]
@@ -243,7 +248,7 @@ class ExponentialFamily(Distribution):
         return parameters, normalizer, slopes
 
     def entropy(self):
-        """The entropy in nats: log_normalizer - <natural parameters, its gradient> - mean log carrier measure."""
+        """log_normalizer - <natural parameters, its gradient> - mean log carrier measure."""
         parameters, result, slopes = self._expected_statistics()
         for parameter, slope in zip(parameters, slopes):
             product = parameter * slope

@@ -31,9 +31,9 @@ def gumbel(shape, dtype):
 def category(probs, count):
     """`count` classes for each row of weights (rows, classes): int64 (count, rows).
 
-    One class a row is the winner of a race of exponential waiting times with these rates (Efraimidis and Spirakis,
-    Information Processing Letters 97, 2006), all in a few kernels; for several the edges of the cumulated weights are
-    made once.
+    One class a row is the winner of a race of exponential waiting times with these rates (Efraimidis and
+    Spirakis, Information Processing Letters 97, 2006), all in a few kernels; for several the edges of the
+    cumulated weights are made once.
     """
     if count != 1:
         return multinomial(probs, count, True).t()

@@ -10,7 +10,6 @@ from flambeau.distributions.utils import as_parameter, broadcast_all
 from flambeau.ops.arithmetic import xlogy
 from flambeau.ops.elementwise import where
 from flambeau.ops.special_host import igamma
-from flambeau.runtime._core import Size
 from flambeau.tensor.create import zeros_like
 from flambeau.types.info import finfo
 
@@ -46,7 +45,7 @@ class Exponential(ExponentialFamily):
     def variance(self):
         return 1 / (self.rate * self.rate)
 
-    def rsample(self, sample_shape=Size()):
+    def rsample(self, sample_shape=()):
         return draws.exponential(self._extended_shape(sample_shape), self.rate.dtype) / self.rate
 
     def log_prob(self, value):
@@ -108,14 +107,15 @@ class Gamma(ExponentialFamily):
     def variance(self):
         return self.concentration / (self.rate * self.rate)
 
-    def rsample(self, sample_shape=Size()):
+    def rsample(self, sample_shape=()):
         drawn = draws.log_gamma(self.concentration, self._extended_shape(sample_shape))
         return (drawn.exp() / self.rate).clamp(min=finfo(self.rate.dtype).tiny)
 
     def log_prob(self, value):
         if self._validate_args:
             self._validate_sample(value)
-        return (xlogy(self.concentration, self.rate) + xlogy(self.concentration - 1, value) - self.rate * value
+        return (xlogy(self.concentration, self.rate) + xlogy(self.concentration - 1, value)
+                - self.rate * value
                 - self.concentration.lgamma())
 
     def cdf(self, value):
@@ -231,7 +231,7 @@ class FisherSnedecor(Distribution):
         finite = 2 * mean * mean * (self.df1 + self.df2 - 2) / (self.df1 * (self.df2 - 4))
         return where(self.df2 > 4, finite, math.nan)
 
-    def rsample(self, sample_shape=Size()):
+    def rsample(self, sample_shape=()):
         shape = self._extended_shape(sample_shape)
         above, below = self.df1 / 2, self.df2 / 2
         log_ratio = draws.log_gamma(above, shape) - above.log() - draws.log_gamma(below, shape) + below.log()

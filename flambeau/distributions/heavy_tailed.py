@@ -8,7 +8,6 @@ from flambeau.distributions.transforms import AbsTransform, AffineTransform, Exp
 from flambeau.distributions.transformed import TransformedDistribution
 from flambeau.distributions.utils import broadcast_all, standard_normal
 from flambeau.ops.elementwise import where
-from flambeau.runtime._core import Size
 from flambeau.tensor.create import full_like, zeros_like
 from flambeau.types.info import finfo
 
@@ -54,7 +53,7 @@ class Uniform(Distribution):
         width = self.high - self.low
         return width * width / 12
 
-    def rsample(self, sample_shape=Size()):
+    def rsample(self, sample_shape=()):
         shape = self._extended_shape(sample_shape)
         return self.low + draws.uniform(shape, self.low.dtype) * (self.high - self.low)
 
@@ -105,7 +104,7 @@ class Laplace(Distribution):
     def variance(self):
         return self.scale * self.scale * 2
 
-    def rsample(self, sample_shape=Size()):
+    def rsample(self, sample_shape=()):
         dtype = self.loc.dtype
         u = draws.uniform(self._extended_shape(sample_shape), dtype) * 2 - 1
         u = u.clamp(min=finfo(dtype).eps - 1)
@@ -162,7 +161,7 @@ class Cauchy(Distribution):
     def variance(self):
         return full_like(self.loc, math.inf)
 
-    def rsample(self, sample_shape=Size()):
+    def rsample(self, sample_shape=()):
         return self.icdf(draws.open_uniform(self._extended_shape(sample_shape), self.loc.dtype))
 
     def log_prob(self, value):
@@ -231,7 +230,8 @@ class HalfCauchy(TransformedDistribution):
 
 
 class StudentT(Distribution):
-    """Student's t distribution: a normal number over the root of an independent chi-square number per degree of freedom.
+    """Student's t distribution: a normal number over the root of an independent chi-square number per degree
+    of freedom.
 
     Args:
         df: degrees of freedom, > 0.
@@ -263,7 +263,7 @@ class StudentT(Distribution):
         finite = self.scale * self.scale * self.df / (self.df - 2)
         return where(self.df > 2, finite, where(self.df > 1, math.inf, full_like(self.df, math.nan)))
 
-    def rsample(self, sample_shape=Size()):
+    def rsample(self, sample_shape=()):
         shape = self._extended_shape(sample_shape)
         half_df = self.df / 2
         log_ratio = draws.log_gamma(half_df, shape) - half_df.log()         # of chi-square / df
@@ -300,7 +300,8 @@ class Gumbel(TransformedDistribution):
     def __init__(self, loc, scale, validate_args=None):
         self.loc, self.scale = broadcast_all(loc, scale)
         limits = finfo(self.loc.dtype)
-        base = Uniform(full_like(self.loc, limits.tiny), full_like(self.loc, 1 - limits.eps), validate_args=False)
+        base = Uniform(full_like(self.loc, limits.tiny), full_like(self.loc, 1 - limits.eps),
+                       validate_args=False)
         log = ExpTransform().inv
         super().__init__(base, [log, AffineTransform(0.0, -1.0), log, AffineTransform(self.loc, -self.scale)],
                          validate_args=validate_args)

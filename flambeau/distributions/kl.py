@@ -1,4 +1,5 @@
-"""The Kullback-Leibler divergence of two distributions: a table of pairs of classes, and the pairs of one family.
+"""The Kullback-Leibler divergence of two distributions: a table of pairs of classes, and the pairs of one
+family.
 
     kl_divergence(p, q) = E[log p(x) - log q(x)], x drawn from p
 
@@ -16,7 +17,8 @@ from flambeau.distributions.distribution import Distribution, ExponentialFamily
 from flambeau.distributions.gamma import Exponential, Gamma
 from flambeau.distributions.heavy_tailed import EULER, Cauchy, Gumbel, Laplace, Uniform
 from flambeau.distributions.matrices import Wishart, multivariate_digamma
-from flambeau.distributions.multivariate_normal import (LowRankMultivariateNormal, MultivariateNormal, log_diagonal,
+from flambeau.distributions.multivariate_normal import (LowRankMultivariateNormal, MultivariateNormal,
+                                                        log_diagonal,
                                                         square_distance)
 from flambeau.distributions.normal import HalfNormal, Normal
 from flambeau.distributions.pareto import Pareto
@@ -63,9 +65,9 @@ def _lookup(kind_p, kind_q):
         by_p = min(fitting, key=lambda pair: (_depth(kind_p, pair[0]), _depth(kind_q, pair[1])), default=None)
         by_q = min(fitting, key=lambda pair: (_depth(kind_q, pair[1]), _depth(kind_p, pair[0])), default=None)
         if by_p != by_q and _TABLE[by_p] is not _TABLE[by_q]:
-            warnings.warn(f"Ambiguous kl_divergence({kind_p.__name__}, {kind_q.__name__}): the pairs "
-                          f"{[k.__name__ for k in by_p]} and {[k.__name__ for k in by_q]} both fit; the first is taken",
-                          RuntimeWarning, stacklevel=3)
+            pairs = " and ".join(f"({p.__name__}, {q.__name__})" for p, q in (by_p, by_q))
+            warnings.warn(f"Ambiguous kl_divergence({kind_p.__name__}, {kind_q.__name__}): {pairs} both fit; "
+                          "the first is taken", RuntimeWarning, stacklevel=3)
         _FOUND[kind_p, kind_q] = None if by_p is None else _TABLE[by_p]
     return _FOUND[kind_p, kind_q]
 
@@ -94,7 +96,7 @@ def kl_divergence(p, q):
 @register_kl(Independent, Independent)
 def _independent(p, q):
     if p.reinterpreted_batch_ndims != q.reinterpreted_batch_ndims:
-        raise NotImplementedError("the two Independent distributions have different numbers of reinterpreted axes")
+        raise NotImplementedError("the two have different numbers of reinterpreted axes")
     return sum_rightmost(kl_divergence(p.base_dist, q.base_dist), p.reinterpreted_batch_ndims)
 
 
@@ -112,7 +114,7 @@ def _transformed(p, q):
 def _family(p, q):
     """A(theta_q) - A(theta_p) - <theta_q - theta_p, gradient of A at theta_p>, A the log normaliser."""
     if type(p) is not type(q):
-        raise NotImplementedError(f"no KL(p || q) is known for {type(p).__name__} and {type(q).__name__}, which are "
+        raise NotImplementedError(f"no KL(p || q) is known for {type(p).__name__} and {type(q).__name__}: "
                                   "different exponential families")
     own, normalizer, slopes = p._expected_statistics()
     other = q._natural_params
@@ -249,8 +251,8 @@ def _wishart(p, q):
 # ------------------------------------------------------------------------------ normal vectors
 def _check_sizes(p, q):
     if p.event_shape != q.event_shape:
-        raise ValueError("KL-divergence between two (low rank) multivariate normals with different event shapes cannot "
-                         f"be computed: {tuple(p.event_shape)} and {tuple(q.event_shape)}")
+        raise ValueError("no divergence of normal vectors with different event shapes: "
+                         f"{tuple(p.event_shape)} and {tuple(q.event_shape)}")
 
 
 def _half_log_det(normal):

@@ -1,4 +1,4 @@
-"""Kullback-Leibler divergences of distributions of different families: -entropy of p - E[log q(x)], x drawn from p."""
+"""Kullback-Leibler divergences between families: -entropy of p - E[log q(x)], x drawn from p."""
 
 import math
 

@@ -31,14 +31,16 @@ class MixtureSameFamily(Distribution):
             fail("MixtureSameFamily", "The Component distribution needs to be a Distribution",
                  type(component_distribution).__name__, kind=ValueError)
         weights, components = mixture_distribution.batch_shape, component_distribution.batch_shape
-        if not components or any(w != c and w != 1 for w, c in zip(reversed(weights), reversed(components[:-1]))):
+        if not components or any(w != c and w != 1 for w,
+                                 c in zip(reversed(weights), reversed(components[:-1]))):
             fail("MixtureSameFamily", "the batch shapes do not fit", (tuple(weights), tuple(components)),
                  "the components' without its last axis", kind=ValueError)
         count = mixture_distribution.param_shape[-1]
         if components[-1] != count:
             fail("MixtureSameFamily", "the mixture has another number of components", count, components[-1],
                  kind=ValueError)
-        self._mixture_distribution, self._component_distribution = mixture_distribution, component_distribution
+        self._mixture_distribution = mixture_distribution
+        self._component_distribution = component_distribution
         self._num_component = count
         super().__init__(components[:-1], component_distribution.event_shape, validate_args)
 
@@ -46,7 +48,8 @@ class MixtureSameFamily(Distribution):
         batch_shape = Size(batch_shape)
         new = self._get_checked_instance(MixtureSameFamily, _instance)
         new._mixture_distribution = self._mixture_distribution.expand(batch_shape)
-        new._component_distribution = self._component_distribution.expand(batch_shape + Size((self._num_component,)))
+        new._component_distribution = self._component_distribution.expand(batch_shape
+                                                                          + Size((self._num_component,)))
         new._num_component = self._num_component
         Distribution.__init__(new, batch_shape, self._event_shape, validate_args=False)
         new._validate_args = self._validate_args
@@ -97,7 +100,7 @@ class MixtureSameFamily(Distribution):
         parts = self._component_distribution.log_prob(value.unsqueeze(self._axis))
         return logsumexp(parts + log_softmax(self._mixture_distribution.logits, -1), -1)
 
-    def sample(self, sample_shape=Size()):
+    def sample(self, sample_shape=()):
         with no_grad():
             chosen = self._mixture_distribution.expand(self._batch_shape).sample(sample_shape)
             all_drawn = self._component_distribution.sample(sample_shape)

@@ -36,8 +36,8 @@ def log_diagonal(tril):
 
 
 def precision_to_scale_tril(precision):
-    """The Cholesky factor of the inverse: with J the reversal of order, J P J = C C^T, so P = U U^T for the upper
-    triangular U = J C J, and P^-1 = L L^T for L = U^-T.
+    """The Cholesky factor of the inverse: with J the reversal of order, J P J = C C^T, so P = U U^T for the
+    upper triangular U = J C J, and P^-1 = L L^T for L = U^-T.
     """
     upper_transposed = cholesky(precision.flip(-2, -1)).flip(-2, -1).mT
     return solve_triangular(upper_transposed, eye(precision.shape[-1], dtype=precision.dtype), upper=False)
@@ -61,11 +61,11 @@ class FromMatrix(Distribution):
         """Set the one that is given, with the batch axes of both; returns these."""
         given = [name for name, matrix in zip(self.MATRICES, matrices) if matrix is not None]
         if len(given) != 1:
-            raise ValueError("Exactly one of covariance_matrix or precision_matrix or scale_tril may be specified.")
+            raise ValueError("Exactly one of covariance_matrix, precision_matrix and scale_tril is needed.")
         name, = given
         matrix = next(m for m in matrices if m is not None)
         if matrix.ndim < 2:
-            fail(type(self).__name__, f"{name} must be at least two-dimensional, with optional leading batch dimensions",
+            fail(type(self).__name__, f"{name} must be at least two-dimensional",
                  tuple(matrix.shape), kind=ValueError)
         batch_shape = Size(broadcast_shapes(tuple(batch_shape), tuple(matrix.shape[:-2])))
         self.__dict__[name] = matrix.expand(batch_shape + matrix.shape[-2:])
@@ -113,13 +113,15 @@ class MultivariateNormal(FromMatrix):
     """
 
     arg_constraints = {"loc": constraints.real_vector, "covariance_matrix": constraints.positive_definite,
-                       "precision_matrix": constraints.positive_definite, "scale_tril": constraints.lower_cholesky}
+                       "precision_matrix": constraints.positive_definite,
+                       "scale_tril": constraints.lower_cholesky}
     support = constraints.real_vector
     has_rsample = True
     _parameters = {"loc": 1, "covariance_matrix": 2, "precision_matrix": 2, "scale_tril": 2,
                    "_unbroadcasted_scale_tril": None}
 
-    def __init__(self, loc, covariance_matrix=None, precision_matrix=None, scale_tril=None, validate_args=None):
+    def __init__(self, loc, covariance_matrix=None, precision_matrix=None, scale_tril=None,
+                 validate_args=None):
         if loc.ndim < 1:
             raise ValueError("loc must be at least one-dimensional.")
         batch_shape = self._take_matrix((covariance_matrix, precision_matrix, scale_tril), loc.shape[:-1])
@@ -138,7 +140,7 @@ class MultivariateNormal(FromMatrix):
         factor = self._unbroadcasted_scale_tril
         return (factor * factor).sum(-1).expand(self._batch_shape + self._event_shape)
 
-    def rsample(self, sample_shape=Size()):
+    def rsample(self, sample_shape=()):
         noise = standard_normal(self._extended_shape(sample_shape), self.loc.dtype)
         return self.loc + apply_matrix(self._unbroadcasted_scale_tril, noise)
 
@@ -157,20 +159,22 @@ class MultivariateNormal(FromMatrix):
 class LowRankMultivariateNormal(Distribution):
     """The normal distribution of vectors with covariance W W^T + diag(d).
 
-    With the capacitance C = 1 + W^T d^-1 W (a small matrix) the inverse is d^-1 - d^-1 W C^-1 W^T d^-1 (Woodbury's
-    formula) and the determinant det(C) prod(d), so no (n, n) matrix is factored.
+    With the capacitance C = 1 + W^T d^-1 W (a small matrix) the inverse is d^-1 - d^-1 W C^-1 W^T d^-1
+    (Woodbury's formula) and the determinant det(C) prod(d), so no (n, n) matrix is factored.
 
     Args:
         loc: the mean, shape (..., n).
         cov_factor: W, shape (..., n, rank).
         cov_diag: d, shape (..., n), > 0.
 
-    >>> LowRankMultivariateNormal(tensor([0.0, 0.0]), tensor([[1.0], [0.0]]), tensor([1.0, 1.0])).covariance_matrix
+    >>> two = LowRankMultivariateNormal(tensor([0.0, 0.0]), tensor([[1.0], [0.0]]), tensor([1.0, 1.0]))
+    >>> two.covariance_matrix
     tensor([[2., 0.],
             [0., 1.]])
     """
 
-    arg_constraints = {"loc": constraints.real_vector, "cov_factor": constraints.independent(constraints.real, 2),
+    arg_constraints = {"loc": constraints.real_vector,
+                       "cov_factor": constraints.independent(constraints.real, 2),
                        "cov_diag": constraints.independent(constraints.positive, 1)}
     support = constraints.real_vector
     has_rsample = True
@@ -186,7 +190,8 @@ class LowRankMultivariateNormal(Distribution):
             fail("LowRankMultivariateNormal", "cov_factor must be a batch of matrices with shape n x rank",
                  tuple(cov_factor.shape), f"(..., {n}, rank)", kind=ValueError)
         if cov_diag.ndim < 1 or cov_diag.shape[-1] != n:
-            fail("LowRankMultivariateNormal", "cov_diag must be a batch of vectors of size n", tuple(cov_diag.shape),
+            fail("LowRankMultivariateNormal", "cov_diag must be a batch of vectors of size n",
+                 tuple(cov_diag.shape),
                  f"(..., {n})", kind=ValueError)
         try:
             batch_shape = Size(broadcast_shapes(tuple(loc.shape[:-1]), tuple(cov_factor.shape[:-2]),
@@ -211,7 +216,8 @@ class LowRankMultivariateNormal(Distribution):
     @property
     def variance(self):
         factor = self._unbroadcasted_cov_factor
-        return ((factor * factor).sum(-1) + self._unbroadcasted_cov_diag).expand(self._batch_shape + self._event_shape)
+        return ((factor * factor).sum(-1) + self._unbroadcasted_cov_diag).expand(self._batch_shape
+                                                                                 + self._event_shape)
 
     def _of_batch(self, matrix):
         return matrix.expand(self._batch_shape + matrix.shape[-2:])
@@ -238,7 +244,7 @@ class LowRankMultivariateNormal(Distribution):
         half = solve_triangular(self._capacitance_tril, scaled, upper=False)
         return self._of_batch(diagonal.reciprocal().diag_embed() - matmul(half.mT, half))
 
-    def rsample(self, sample_shape=Size()):
+    def rsample(self, sample_shape=()):
         shape = self._extended_shape(sample_shape)
         small = standard_normal(shape[:-1] + self.cov_factor.shape[-1:], self.loc.dtype)
         wide = standard_normal(shape, self.loc.dtype)

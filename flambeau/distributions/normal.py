@@ -9,7 +9,6 @@ from flambeau.distributions.transformed import TransformedDistribution
 from flambeau.distributions.utils import broadcast_all, standard_normal
 from flambeau.ops.elementwise import where
 from flambeau.ops.special import _special_ndtr, _special_ndtri
-from flambeau.runtime._core import Size
 from flambeau.tensor.create import zeros_like
 
 HALF_LOG_TAU = 0.5 * math.log(2 * math.pi)
@@ -50,7 +49,7 @@ class Normal(ExponentialFamily):
     def variance(self):
         return self.scale * self.scale
 
-    def rsample(self, sample_shape=Size()):
+    def rsample(self, sample_shape=()):
         shape = self._extended_shape(sample_shape)
         return self.loc + standard_normal(shape, self.loc.dtype) * self.scale
 
@@ -144,7 +143,8 @@ class LogNormal(TransformedDistribution):
     has_rsample = True
 
     def __init__(self, loc, scale, validate_args=None):
-        super().__init__(Normal(loc, scale, validate_args=validate_args), ExpTransform(), validate_args=validate_args)
+        super().__init__(Normal(loc, scale, validate_args=validate_args), ExpTransform(),
+                         validate_args=validate_args)
 
     @property
     def loc(self):

@@ -11,7 +11,6 @@ from flambeau.distributions.transformed import TransformedDistribution
 from flambeau.distributions.utils import broadcast_all
 from flambeau.ops.arithmetic import xlogy
 from flambeau.ops.elementwise import where
-from flambeau.runtime._core import Size
 from flambeau.tensor.create import ones_like
 
 
@@ -55,7 +54,8 @@ class Weibull(TransformedDistribution):
     @property
     def variance(self):
         inverse = 1 / self.concentration
-        return self.scale * self.scale * ((1 + 2 * inverse).lgamma().exp() - (2 * (1 + inverse).lgamma()).exp())
+        return self.scale * self.scale * ((1 + 2 * inverse).lgamma().exp()
+                                          - (2 * (1 + inverse).lgamma()).exp())
 
     def entropy(self):
         return EULER * (1 - 1 / self.concentration) + (self.scale / self.concentration).log() + 1
@@ -77,7 +77,8 @@ class Pareto(TransformedDistribution):
 
     def __init__(self, scale, alpha, validate_args=None):
         self.scale, self.alpha = broadcast_all(scale, alpha)
-        super().__init__(Exponential(self.alpha, validate_args=False), [ExpTransform(), AffineTransform(0.0, self.scale)],
+        super().__init__(Exponential(self.alpha, validate_args=False),
+                         [ExpTransform(), AffineTransform(0.0, self.scale)],
                          validate_args=validate_args)
 
     @constraints.dependent_property(is_discrete=False, event_dim=0)
@@ -111,7 +112,8 @@ class GeneralizedPareto(Distribution):
     tensor(2.)
     """
 
-    arg_constraints = {"loc": constraints.real, "scale": constraints.positive, "concentration": constraints.real}
+    arg_constraints = {"loc": constraints.real, "scale": constraints.positive,
+                       "concentration": constraints.real}
     has_rsample = True
     _parameters = {"loc": 0, "scale": 0, "concentration": 0}
 
@@ -137,11 +139,11 @@ class GeneralizedPareto(Distribution):
         below = self.scale / (1 - self.concentration)
         return where(self.concentration < 0.5, below * below / (1 - 2 * self.concentration), math.inf)
 
-    def rsample(self, sample_shape=Size()):
+    def rsample(self, sample_shape=()):
         return self.icdf(draws.uniform(self._extended_shape(sample_shape), self.loc.dtype))
 
     def _waited(self, value):
-        """The exponential waiting time that corresponds to `value`: log(1 + c z) / c, which is z for c = 0."""
+        """The exponential waiting time that corresponds to `value`: log(1 + c z) / c, or z for c = 0."""
         z = (value - self.loc) / self.scale
         s = self.concentration * z
         near = z * (1 - s * (1 / 2 - s * (1 / 3 - s / 4)))

@@ -15,7 +15,6 @@ from flambeau.distributions.transformed import TransformedDistribution
 from flambeau.distributions.utils import as_parameter, clamp_probs, probs_to_logits
 from flambeau.ops.activation import sigmoid, softplus
 from flambeau.ops.normalize import log_softmax, logsumexp
-from flambeau.runtime._core import Size
 
 
 class LogitRelaxedBernoulli(FromProbsOrLogits, Distribution):
@@ -35,7 +34,7 @@ class LogitRelaxedBernoulli(FromProbsOrLogits, Distribution):
         self._take(probs, logits)
         super().__init__(self._param.shape, validate_args=validate_args)
 
-    def rsample(self, sample_shape=Size()):
+    def rsample(self, sample_shape=()):
         noise = draws.logistic(self._extended_shape(sample_shape), self._param.dtype)
         probs = clamp_probs(self.probs)
         return (noise + probs.log() - (-probs).log1p()) / self.temperature
@@ -108,7 +107,7 @@ class ExpRelaxedCategorical(WrappingCategorical):
         new.temperature = self.temperature
         return new
 
-    def rsample(self, sample_shape=Size()):
+    def rsample(self, sample_shape=()):
         noise = draws.gumbel(self._extended_shape(sample_shape), self.logits.dtype)
         return log_softmax((self.logits + noise) / self.temperature, -1)
 

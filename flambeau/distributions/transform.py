@@ -1,4 +1,4 @@
-"""The base of transforms, and the transforms that are made of others: inverse, composition, event axes, parts."""
+"""The base of transforms, and those made of others: inverse, composition, event axes, parts."""
 
 import weakref
 
@@ -13,12 +13,13 @@ from flambeau.tensor.create import zeros
 class Transform:
     """An invertible map y = f(x) that knows its log |det Jacobian|.
 
-    A subclass states `domain` and `codomain` (constraints), `bijective`, for maps of numbers `sign` (1 or -1), and
-    `_call(x)`, `_inverse(y)`, `log_abs_det_jacobian(x, y)`; one that changes shapes also `forward_shape` and
-    `inverse_shape`.
+    A subclass states `domain` and `codomain` (constraints), `bijective`, for maps of numbers `sign` (1 or
+    -1), and `_call(x)`, `_inverse(y)`, `log_abs_det_jacobian(x, y)`; one that changes shapes also
+    `forward_shape` and `inverse_shape`.
 
     Args:
-        cache_size: 1 keeps the last pair (x, y), so that the inverse of a fresh y is x itself; 0 keeps nothing.
+        cache_size: 1 keeps the last pair (x, y), so that the inverse of a fresh y is x itself; 0 keeps
+            nothing.
     """
 
     bijective = False
@@ -301,7 +302,8 @@ class IndependentTransform(Transform):
     @staticmethod
     def _need_axes(value, constraint):
         if value.ndim < constraint.event_dim:
-            fail("IndependentTransform", "Too few dimensions on input", value.ndim, f"at least {constraint.event_dim}",
+            fail("IndependentTransform", "Too few dimensions on input", value.ndim,
+                 f"at least {constraint.event_dim}",
                  kind=ValueError)
 
     def log_abs_det_jacobian(self, x, y):
@@ -342,7 +344,8 @@ class ReshapeTransform(Transform):
         return constraints.independent(constraints.real, len(self.out_shape))
 
     def with_cache(self, cache_size=1):
-        return self if self._cache_size == cache_size else ReshapeTransform(self.in_shape, self.out_shape, cache_size)
+        return self if self._cache_size == cache_size else ReshapeTransform(self.in_shape, self.out_shape,
+                                                                            cache_size)
 
     def _call(self, x):
         return x.reshape(x.shape[:x.ndim - len(self.in_shape)] + self.out_shape)
@@ -364,7 +367,8 @@ def replaced_end(shape, end, new_end):
     """`shape` with its last sizes `end` replaced; ValueError where it does not end so."""
     shape, end = Size(shape), Size(end)
     if len(shape) < len(end) or shape[len(shape) - len(end):] != end:
-        fail("ReshapeTransform", "the shape does not end in the transform's", tuple(shape), tuple(end), kind=ValueError)
+        fail("ReshapeTransform", "the shape does not end in the transform's", tuple(shape), tuple(end),
+             kind=ValueError)
     return shape[:len(shape) - len(end)] + Size(new_end)
 
 
@@ -396,13 +400,15 @@ class CatTransform(Transform):
         return sum(self.lengths)
 
     def with_cache(self, cache_size=1):
-        return self if self._cache_size == cache_size else CatTransform(self.transforms, self.dim, self.lengths,
+        return self if self._cache_size == cache_size else CatTransform(self.transforms, self.dim,
+                                                                        self.lengths,
                                                                         cache_size)
 
     def _parts(self, value):
         """The part of `value` that each transform takes."""
         if value.shape[self.dim] != self.length:
-            fail("CatTransform", "the axis has another length than the transforms", value.shape[self.dim], self.length,
+            fail("CatTransform", "the axis has another length than the transforms", value.shape[self.dim],
+                 self.length,
                  kind=AssertionError)
         ends = [sum(self.lengths[:i]) for i in range(len(self.lengths))]
         return [value.narrow(self.dim, start, length) for start, length in zip(ends, self.lengths)]
@@ -454,7 +460,8 @@ class StackTransform(Transform):
         self.dim = dim
 
     def with_cache(self, cache_size=1):
-        return self if self._cache_size == cache_size else StackTransform(self.transforms, self.dim, cache_size)
+        return self if self._cache_size == cache_size else StackTransform(self.transforms, self.dim,
+                                                                          cache_size)
 
     def _places(self, value):
         if value.shape[self.dim] != len(self.transforms):

@@ -10,7 +10,8 @@ from flambeau.tensor.autograd import no_grad
 
 
 class Independent(Distribution):
-    """A distribution whose last `reinterpreted_batch_ndims` batch axes count as event axes: `log_prob` sums over them.
+    """A distribution whose last `reinterpreted_batch_ndims` batch axes count as event axes: `log_prob` sums
+    over them.
 
     >>> from flambeau.distributions import Normal
     >>> diagonal = Independent(Normal(tensor([0.0, 1.0]), 1.0), 1)
@@ -49,8 +50,8 @@ class Independent(Distribution):
 
     @constraints.dependent_property
     def support(self):
-        own = self.base_dist.support
-        return constraints.independent(own, self.reinterpreted_batch_ndims) if self.reinterpreted_batch_ndims else own
+        own, more = self.base_dist.support, self.reinterpreted_batch_ndims
+        return constraints.independent(own, more) if more else own
 
     @property
     def mean(self):
@@ -64,10 +65,10 @@ class Independent(Distribution):
     def variance(self):
         return self.base_dist.variance
 
-    def sample(self, sample_shape=Size()):
+    def sample(self, sample_shape=()):
         return self.base_dist.sample(sample_shape)
 
-    def rsample(self, sample_shape=Size()):
+    def rsample(self, sample_shape=()):
         return self.base_dist.rsample(sample_shape)
 
     def log_prob(self, value):
@@ -86,13 +87,15 @@ class Independent(Distribution):
 
 
 class TransformedDistribution(Distribution):
-    """The distribution of y = f(x), where x has the base distribution and f is a transform, or a list of them in order.
+    """The distribution of y = f(x), where x has the base distribution and f is a transform, or a list of them
+    in order.
 
-    log_prob(y) = log_prob of the base at x - log |dy/dx|; a base of fewer event axes than the transform takes becomes
-    Independent.
+    log_prob(y) = log_prob of the base at x - log |dy/dx|; a base of fewer event axes than the transform takes
+    becomes Independent.
 
     >>> from flambeau.distributions import AffineTransform, SigmoidTransform, Uniform
-    >>> logistic = TransformedDistribution(Uniform(0.0, 1.0), [SigmoidTransform().inv, AffineTransform(1.0, 2.0)])
+    >>> transforms = [SigmoidTransform().inv, AffineTransform(1.0, 2.0)]
+    >>> logistic = TransformedDistribution(Uniform(0.0, 1.0), transforms)
     >>> logistic.cdf(tensor(1.0))
     tensor(0.5000)
     """
@@ -102,16 +105,18 @@ class TransformedDistribution(Distribution):
     def __init__(self, base_distribution, transforms, validate_args=None):
         self.transforms = [transforms] if isinstance(transforms, Transform) else transforms
         if not (isinstance(self.transforms, list) and all(isinstance(t, Transform) for t in self.transforms)):
-            fail("TransformedDistribution", "transforms must be a Transform or list", transforms, kind=ValueError)
+            fail("TransformedDistribution", "transforms must be a Transform or list", transforms,
+                 kind=ValueError)
         whole = ComposeTransform(self.transforms)
         taken, given = whole.domain.event_dim, whole.codomain.event_dim
         base = base_distribution
         before = base.batch_shape + base.event_shape
         if len(before) < taken:
-            fail("TransformedDistribution", "base_distribution needs to have as many axes as the transform takes",
+            fail("TransformedDistribution",
+                 "base_distribution needs to have as many axes as the transform takes",
                  tuple(before), f"at least {taken} axes", kind=ValueError)
         after = whole.forward_shape(before)
-        broadcast = Size(whole.inverse_shape(after))            # parameters of the transform may bring batch axes
+        broadcast = Size(whole.inverse_shape(after))        # the transform's parameters may bring batch axes
         base_events = len(base.event_shape)
         if broadcast != before:
             base = base.expand(broadcast[:len(broadcast) - base_events])
@@ -143,11 +148,11 @@ class TransformedDistribution(Distribution):
         missing = len(self._event_shape) - own.event_dim
         return constraints.independent(own, missing) if missing > 0 else own
 
-    def sample(self, sample_shape=Size()):
+    def sample(self, sample_shape=()):
         with no_grad():
             return self._forward(self.base_dist.sample(sample_shape))
 
-    def rsample(self, sample_shape=Size()):
+    def rsample(self, sample_shape=()):
         return self._forward(self.base_dist.rsample(sample_shape))
 
     def _forward(self, x):
@@ -172,7 +177,8 @@ class TransformedDistribution(Distribution):
         sign = 1
         for transform in self.transforms:
             sign = sign * transform.sign
-        return probability if isinstance(sign, (int, float)) and sign == 1 else sign * (probability - 0.5) + 0.5
+        return probability if isinstance(sign, (int, float)) and sign == 1 else sign * (probability
+                                                                                        - 0.5) + 0.5
 
     def cdf(self, value):
         if self._validate_args:

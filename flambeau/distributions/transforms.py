@@ -1,10 +1,11 @@
-"""Transforms of numbers; with those of `transform` and `vector_transforms` all that there are, under PyTorch's names."""
+"""Transforms of numbers; and the names of all transforms, with `transform` and `vector_transforms`."""
 
 import math
 from numbers import Number
 
 from flambeau.distributions import constraints
-from flambeau.distributions.transform import (CatTransform, ComposeTransform, IndependentTransform, InverseTransform,
+from flambeau.distributions.transform import (CatTransform, ComposeTransform, IndependentTransform,
+                                              InverseTransform,
                                               ReshapeTransform, StackTransform, Transform, identity_transform)
 from flambeau.distributions.utils import sum_rightmost
 from flambeau.distributions.vector_transforms import (CorrCholeskyTransform, LowerCholeskyTransform,
@@ -204,7 +205,8 @@ class AffineTransform(Transform):
 
     @property
     def domain(self):
-        return constraints.independent(constraints.real, self._event_dim) if self._event_dim else constraints.real
+        return constraints.independent(constraints.real,
+                                       self._event_dim) if self._event_dim else constraints.real
 
     codomain = domain
 
@@ -215,11 +217,13 @@ class AffineTransform(Transform):
         return self.scale.sign()
 
     def with_cache(self, cache_size=1):
-        return self if self._cache_size == cache_size else AffineTransform(self.loc, self.scale, self._event_dim,
+        return self if self._cache_size == cache_size else AffineTransform(self.loc, self.scale,
+                                                                           self._event_dim,
                                                                            cache_size)
 
     def __eq__(self, other):
-        return isinstance(other, AffineTransform) and _same(self.loc, other.loc) and _same(self.scale, other.scale)
+        return isinstance(other, AffineTransform) and _same(self.loc, other.loc) and _same(self.scale,
+                                                                                           other.scale)
 
     __hash__ = object.__hash__
 
@@ -282,5 +286,6 @@ class CumulativeDistributionTransform(Transform):
 __all__ = ["AbsTransform", "AffineTransform", "CatTransform", "ComposeTransform", "CorrCholeskyTransform",
            "CumulativeDistributionTransform", "ExpTransform", "IndependentTransform", "InverseTransform",
            "LowerCholeskyTransform", "PositiveDefiniteTransform", "PowerTransform", "ReshapeTransform",
-           "SigmoidTransform", "SoftmaxTransform", "SoftplusTransform", "StackTransform", "StickBreakingTransform",
+           "SigmoidTransform", "SoftmaxTransform", "SoftplusTransform", "StackTransform",
+           "StickBreakingTransform",
            "TanhTransform", "Transform", "identity_transform"]

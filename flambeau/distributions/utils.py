@@ -1,4 +1,4 @@
-"""What distributions share: parameters broadcast together, probabilities and their logits, properties made once."""
+"""What distributions share: broadcast parameters, probabilities and logits, properties made once."""
 
 from numbers import Number
 
@@ -15,14 +15,16 @@ from flambeau.types.info import finfo
 
 
 def broadcast_all(*values):
-    """Numbers and tensors as tensors of one shape; numbers take the dtype of the first tensor, or the default dtype.
+    """Numbers and tensors as tensors of one shape; numbers take the dtype of the first tensor, or the default
+    dtype.
 
     >>> broadcast_all(tensor([1.0, 2.0]), 3)
     (tensor([1., 2.]), tensor([3., 3.]))
     """
     for value in values:
         if not isinstance(value, (Tensor, Number)):
-            fail("broadcast_all", "input arguments must be numbers or tensors", type(value).__name__, kind=ValueError)
+            fail("broadcast_all", "input arguments must be numbers or tensors", type(value).__name__,
+                 kind=ValueError)
     like = next((v for v in values if isinstance(v, Tensor)), None)
     dtype = get_default_dtype() if like is None or not like.is_floating_point() else like.dtype
     return tuple(broadcast_tensors(*[v if isinstance(v, Tensor) else tensor(v, dtype=dtype) for v in values]))
@@ -85,7 +87,8 @@ def vec_to_tril_matrix(vec, diag=0):
     entries = vec.shape[-1]
     n = next((n for n in range(1, entries + abs(diag) + 2) if _entries_below(n, diag) >= entries), 0)
     if n == 0 or _entries_below(n, diag) != entries:
-        fail("vec_to_tril_matrix", "the size of last dimension is not the number of entries of a triangle", entries,
+        fail("vec_to_tril_matrix", "the size of last dimension is not the number of entries of a triangle",
+             entries,
              kind=ValueError)
     places = arange(n)
     below = (places.view(1, n) < places.view(n, 1) + (diag + 1)).reshape(-1).nonzero().reshape(-1)

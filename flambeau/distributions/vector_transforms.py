@@ -57,10 +57,12 @@ def need_axes(transform, shape, count):
 
 
 class StickBreakingTransform(OfVectors):
-    """From vectors of size n to the simplex of n + 1: each number says which part of the rest of a stick is broken off.
+    """From vectors of size n to the simplex of n + 1: each number says which part of the rest of a stick is
+    broken off.
 
     Number k (of 0 ... n - 1) breaks off the share sigmoid(x_k - log(n - k)), so that zeros give equal parts.
-    Source: Carpenter et al., "Stan: a probabilistic programming language", Journal of Statistical Software 76, 2017.
+    Source: Carpenter et al., "Stan: a probabilistic programming language", Journal of Statistical Software
+    76, 2017.
 
     >>> StickBreakingTransform()(tensor([0.0, 0.0]))
     tensor([0.3333, 0.3333, 0.3333])
@@ -141,10 +143,10 @@ class PositiveDefiniteTransform(OfVectors):
 class CorrCholeskyTransform(OfVectors):
     """From vectors of n (n - 1) / 2 numbers to Cholesky factors of correlation matrices (n, n).
 
-    tanh takes the numbers to partial correlations z below the diagonal, row by row; the entry (i, j) is z_ij times what
-    the entries before it left of the row's length 1, and the diagonal takes the rest. Source: Lewandowski, Kurowicka and
-    Joe, "Generating random correlation matrices based on vines and extended onion method", Journal of Multivariate
-    Analysis 100, 2009.
+    tanh takes the numbers to partial correlations z below the diagonal, row by row; the entry (i, j) is z_ij
+    times what the entries before it left of the row's length 1, and the diagonal takes the rest. Source:
+    Lewandowski, Kurowicka and Joe, "Generating random correlation matrices based on vines and extended onion
+    method", Journal of Multivariate Analysis 100, 2009.
 
     >>> CorrCholeskyTransform()(tensor([0.0, 0.5, 0.0]))
     tensor([[1.0000, 0.0000, 0.0000],
@@ -181,7 +183,7 @@ class CorrCholeskyTransform(OfVectors):
         need_axes(self, shape, 1)
         n = round((0.25 + 2 * shape[-1]) ** 0.5 + 0.5)
         if n * (n - 1) // 2 != shape[-1]:
-            raise ValueError(f"[CorrCholeskyTransform] {shape[-1]} is not the number of entries below a diagonal")
+            raise ValueError(f"[CorrCholeskyTransform] no diagonal has {shape[-1]} entries below it")
         return Size(shape)[:-1] + Size((n, n))
 
     def inverse_shape(self, shape):

@@ -16,7 +16,7 @@ from flambeau.nn import init
 from flambeau.nn.module import Module
 from flambeau.nn.parameter import Parameter
 from flambeau.nn.utils.rnn import PackedSequence
-from flambeau.ops.recurrent import recurrent, stacked_states
+from flambeau.ops.recurrent import recurrent, stacked
 from flambeau.tensor import cat, empty, tensor, zeros
 from flambeau.types.dtype import int64
 
@@ -252,8 +252,8 @@ class RNNBase(Module):
         """RuntimeError on an input of other sizes than the layer was made for, ValueError on other dtypes."""
         dtype = getattr(self, self._all_weights[0][0]).dtype
         if input.dtype is not dtype:
-            raise ValueError(f"RNN input dtype ({input.dtype}) does not match weight dtype ({dtype}). Convert "
-                             f"input: input.to({dtype}), or convert model: model.to({input.dtype})")
+            raise ValueError(f"RNN input dtype ({input.dtype}) does not match weight dtype ({dtype}). "
+                             f"Convert input: input.to({dtype}), or convert model: model.to({input.dtype})")
         wanted = 3 if batch_sizes is None else 2
         if input.dim() != wanted:
             raise RuntimeError(f"input must have {wanted} dimensions, got {input.dim()}")
@@ -293,8 +293,8 @@ class RNNBase(Module):
             return
         kind = "batched 3-D" if rank == 3 else "unbatched 2-D"
         if self.mode == "LSTM":
-            raise RuntimeError(f"For {kind} input, hx and cx should also be {rank}-D but got ({hx[0].dim()}-D, "
-                               f"{hx[1].dim()}-D) tensors")
+            raise RuntimeError(f"For {kind} input, hx and cx should also be {rank}-D but got "
+                               f"({hx[0].dim()}-D, {hx[1].dim()}-D) tensors")
         raise RuntimeError(f"For {kind} input, hx should also be {rank}-D but got {hx.dim()}-D tensor")
 
     # ------------------------------------------------------------------------------ running
@@ -325,7 +325,11 @@ class RNNBase(Module):
     def _forward_packed(self, packed, hx):
         data, sizes, order, back = packed
         hx = self._first_state(data, sizes, self.permute_hidden(hx, order))
-        starts = tensor([0, *itertools.accumulate(sizes.tolist())], dtype=int64)
+        counts = sizes.tolist()
+        if any(a < b for a, b in itertools.pairwise((*counts, 0))) or sum(counts) != data.shape[0]:
+            raise RuntimeError(f"batch_sizes must not grow and add up to the {data.shape[0]} rows of data, got "
+                               f"{counts}")
+        starts = tensor([0, *itertools.accumulate(counts)], dtype=int64)
         rows, last = self._layers(data, starts, hx)
         return PackedSequence(rows, sizes, order, back), self.permute_hidden(last, back)
 
@@ -363,7 +367,7 @@ class RNNBase(Module):
             rows = outputs[0] if directions == 1 else cat(outputs, 1)
             if self.dropout and self.training and layer + 1 < self.num_layers:
                 rows = F.dropout(rows, self.dropout)
-        last = tuple(parts[0].unsqueeze(0) if len(parts) == 1 else stacked_states(parts) for parts in zip(*finals))
+        last = tuple(stacked(parts) for parts in zip(*finals))
         return rows, last if self.mode == "LSTM" else last[0]
 
     def _run(self, rows, starts, state, names, backwards):
@@ -382,7 +386,8 @@ class RNN(RNNBase):
     """Layers of simple recurrences, `nonlinearity` 'tanh' or 'relu'; see `RNNBase` for the other options."""
 
     def __init__(self, input_size, hidden_size, num_layers=1, nonlinearity="tanh", bias=True,
-                 batch_first=False, dropout=0.0, bidirectional=False, device=None, dtype=None, proj_size=None):
+                 batch_first=False, dropout=0.0, bidirectional=False, device=None, dtype=None,
+                 proj_size=None):
         refuse_projection(proj_size)
         if nonlinearity not in ("tanh", "relu"):
             raise ValueError(f"Unknown nonlinearity '{nonlinearity}'. Select from 'tanh' or 'relu'.")

@@ -1,8 +1,9 @@
 """Attention: softmax(query @ key.T * scale + mask) @ value, in kernels that keep no scores.
 
-`attention` works on query (batch, heads, group, length, width), where the queries of a group share a head of key
-and value (batch, heads, source, width). `scaled_dot_product_attention` brings every call there. What differentiates the gradient once more, and what
-has no kernel (a width that is not known yet or huge), is written in matrix products that hold all scores.
+`attention` works on query (batch, heads, group, length, width), where the queries of a group share a head of
+key and value (batch, heads, source, width). `scaled_dot_product_attention` brings every call there. What
+differentiates the gradient once more, and what has no kernel (a width that is not known yet or huge), is
+written in matrix products that hold all scores.
 """
 
 import math
@@ -49,8 +50,9 @@ def optional(rest, absent):
 class Attending(Contraction):
     """What attention and its gradient share: every operand but the mask, seed and dropout_p must be there.
 
-    scale and dropout_p are numbers, seed is the key of a draw (`ops.random`). is_causal: a query meets the keys
-    up to its own place. With time_first the output and all gradients are (batch, time, heads, group, width).
+    scale and dropout_p are numbers, seed is the key of a draw (`ops.random`). is_causal: a query meets the
+    keys up to its own place. With time_first the output and all gradients are (batch, time, heads, group,
+    width). room: the kernels' size class of widths.
     """
 
     internal = True
@@ -85,20 +87,22 @@ OPTIONS = "scale, attn_mask=None, seed=None, dropout_p=None, is_causal=False, ti
 
 @op
 class Attention(Attending):
-    """(output, logsumexp of each query's scores) of query (b, h, g, l, d), key (b, h, s, d), value (b, h, s, e);
-    attn_mask (b, h, g, l, s). A query without keys gives zeros and infinity."""
+    """(output, logsumexp of each query's scores) of query (b, h, g, l, d), key (b, h, s, d), value
+    (b, h, s, e) and attn_mask (b, h, g, l, s). A query without keys gives zeros and infinity."""
 
     signature = f"query, key, value, {OPTIONS}"
     operands = ("query", "key", "value", "scale", "attn_mask", "seed", "dropout_p")
     outputs = ("output", "logsumexp")
 
     def samples(rng, shape):
-        return [*samples(rng), numpy.array(0.7), rng.uniform(-1, 1, (2, 2, 3, 5, 7)), numpy.array(5), numpy.array(0.5)]
+        mask = rng.uniform(-1, 1, (2, 2, 3, 5, 7))
+        return [*samples(rng), numpy.array(0.7), mask, numpy.array(5), numpy.array(0.5)]
 
     def infer_shape(q, k, v, scale, *rest, time_first=False, **attrs):
         mask, _ = optional(rest, [n for n in attrs if n == "attn_mask"])
         shapes = (q, k, v, mask or (*q[:4], k[2]))
-        b, h, g, l, e = SIZES.output_shape(*shapes, op="attention", unify=unify if current() is not None else None)
+        equal = unify if current() is not None else None
+        b, h, g, l, e = SIZES.output_shape(*shapes, op="attention", unify=equal)
         return (b, l, h, g, e) if time_first else (b, h, g, l, e), (b, h, g, l)
 
     def infer_dtype(query, *others, **attrs):
@@ -111,10 +115,11 @@ class Attention(Attending):
 
     def lower(planner, inputs, outputs, *, is_causal, time_first, room, **absent):
         mask, dropout = optional(inputs[4:], absent)
-        planner.templates.attention.launch(planner, *inputs[:4], mask, dropout, outputs, is_causal, time_first, room)
+        planner.templates.attention.forward(planner, *inputs[:4], mask, dropout, outputs, is_causal,
+                                            time_first, room)
 
-    def derivative(grad, out, query, key, value, scale, attn_mask=None, seed=None, dropout_p=None, *, is_causal,
-                   time_first, room):
+    def derivative(grad, out, query, key, value, scale, attn_mask=None, seed=None, dropout_p=None, *,
+                   is_causal, time_first, room):
         delta = total(widen(grad[0]) * widen(out[0]), -1)
         delta = (permute(delta, (0, 2, 3, 1)) if time_first else delta) - grad[1]
         own = (grad[0], query, key, value, out[1], delta, scale, attn_mask, seed, dropout_p)
@@ -130,7 +135,8 @@ class AttentionGradient(Attending):
     logsumexp, and delta = (sum of output * grad) - (gradient of the logsumexp)."""
 
     signature = f"grad, query, key, value, logsumexp, delta, {OPTIONS}"
-    operands = ("grad", "query", "key", "value", "logsumexp", "delta", "scale", "attn_mask", "seed", "dropout_p")
+    operands = ("grad", "query", "key", "value", "logsumexp", "delta", "scale", "attn_mask", "seed",
+                "dropout_p")
     outputs = ("query_grad", "key_grad", "value_grad")
     large_derivative = True
 
@@ -144,20 +150,20 @@ class AttentionGradient(Attending):
 
     def lower(planner, inputs, outputs, *, is_causal, time_first, room, **absent):
         mask, dropout = optional(inputs[7:], absent)
-        planner.templates.attention_backward.launch(planner, inputs[:6], inputs[6], mask, dropout, outputs,
-                                                    is_causal, time_first, room)
+        planner.templates.attention.backward(planner, inputs[:6], inputs[6], mask, dropout, outputs,
+                                             is_causal, time_first, room)
 
     def derivative(grads, grad, query, key, value, logsumexp, delta, scale, attn_mask=None, seed=None,
                    dropout_p=None, *, is_causal, time_first, room):
-        scores = Scores(grad, query, key, value, logsumexp, delta, scale, attn_mask, seed, dropout_p, is_causal,
-                        time_first)
+        scores = Scores(grad, query, key, value, logsumexp, delta, scale, attn_mask, seed, dropout_p,
+                        is_causal, time_first)
         return scores.second([late(g) if time_first else g for g in grads])
 
 
 # ---------------------------------------------------------------------------------- with all scores in memory
 class Scores:
-    """Attention's gradient written in matrix products; operands as of `attention_gradient`, computed in float32
-    at least. Tensors of scores are (batch, heads, group, query, key)."""
+    """Attention's gradient written in matrix products; operands as of `attention_gradient`, computed in
+    float32 at least. Tensors of scores are (batch, heads, group, query, key)."""
 
     def __init__(self, grad, query, key, value, logsumexp, delta, scale, mask, seed, dropout_p, is_causal,
                  time_first):
@@ -237,7 +243,8 @@ def dropout_factors(weights, seed, dropout_p):
     return narrow(where(kept, 1.0 / (1.0 - dropout_p), 0.0), weights.dtype)
 
 
-def attention_by_products(query, key, value, scale, attn_mask=None, seed=None, dropout_p=None, is_causal=False):
+def attention_by_products(query, key, value, scale, attn_mask=None, seed=None, dropout_p=None,
+                          is_causal=False):
     """The output of `attention` with all scores in memory, for any width."""
     scores = masked(matmul(widen(query), flip(each_member(key))) * scale, attn_mask, is_causal)
     most = amax(scores, -1, True)
@@ -285,19 +292,20 @@ class Arrangement:
     room: int | None        # None: no kernel
 
 
-def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None,
-                                 enable_gqa=False, seed=None):
+def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False,
+                                 scale=None, enable_gqa=False, seed=None):
     """What `nn.functional.scaled_dot_product_attention` says; seed: the key of dropout's draw.
 
-    Memory grows with the lengths, not with their product. The output lies in memory as `query` does. Queries whose
-    keys are all masked give zeros. Gradients are kernels too, but for that of a mask of numbers, which is as large
-    as the scores, and those of a gradient.
+    Memory grows with the lengths, not with their product. The output lies in memory as `query` does. Queries
+    whose keys are all masked give zeros. Gradients are kernels too, but for that of a mask of numbers, which
+    is as large as the scores, and those of a gradient.
     """
     traced = getattr(type(query), "is_traced", False)
     if traced:
         agree(query, key, value, enable_gqa)
-    call = (arrange.__wrapped__ if traced else arrange)(
-        tuple(query.shape), tuple(key.shape), tuple(value.shape), query.dtype, key.dtype, value.dtype, enable_gqa)
+    find = arrange.__wrapped__ if traced else arrange
+    call = find(tuple(query.shape), tuple(key.shape), tuple(value.shape), query.dtype, key.dtype, value.dtype,
+                enable_gqa)
     query, key = four_axes(query, call.query), four_axes(key, call.key)
     value, time_first = four_axes(value, call.value), not traced and is_time_first(query)
     if attn_mask is not None:
@@ -354,8 +362,9 @@ def arrange(query, key, value, query_dtype, key_dtype, value_dtype, enable_gqa):
     widths = query[-1], value[-1]
     known = all(isinstance(width, int) and width <= LARGEST_WIDTH for width in widths)
     result = (*batch, heads * group, query[-2], value[-1])[-max(map(len, shapes)):]
-    return Arrangement(batch, heads, group, (*batch, heads * group, *query[-2:]), (count, heads, group, *query[-2:]),
-                       (*batch, heads, *key[-2:]), (*batch, heads, *value[-2:]), result,
+    return Arrangement(batch, heads, group, (*batch, heads * group, *query[-2:]),
+                       (count, heads, group, *query[-2:]), (*batch, heads, *key[-2:]),
+                       (*batch, heads, *value[-2:]), result,
                        1 / math.sqrt(max(query[-1], 1)) if isinstance(query[-1], int) else None,
                        room_for(*widths) if known else None)
 

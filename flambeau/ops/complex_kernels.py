@@ -1,8 +1,8 @@
 """Elementwise ops on complex tensors: one kernel over the parts, recorded with a derivative in complex ops.
 
-A formula on `Pair`s (complex_pair.py) is traced with real operands and compiled as one elementwise kernel that
-reads and writes the parts where they stand, stride 2. For a function that is real on the real axis, f(conj z) =
-conj f(z), the derivative of the real op holds on complex operands too: the gradient is
+A formula on `Pair`s (complex_pair.py) is traced with real operands and compiled as one elementwise kernel
+that reads and writes the parts where they stand, stride 2. For a function that is real on the real axis,
+f(conj z) = conj f(z), the derivative of the real op holds on complex operands too: the gradient is
 conj(derivative(conj(grad), z)), the conjugate Wirtinger derivative. Others state theirs.
 """
 
@@ -15,6 +15,7 @@ from flambeau.ops.complex_pair import Pair
 from flambeau.ops.kinds import contiguous_copy, promoted_dtype
 from flambeau.ops.plans import Operand, Signature
 from flambeau.ops.strided import Recorded, complex_parts
+from flambeau.ops.wrapped import wrapped_among
 from flambeau.runtime import _core
 from flambeau.runtime._core import Tensor
 from flambeau.types.dim import symbol
@@ -30,9 +31,9 @@ WHOLE = {float32: complex64, float64: complex128, float16: complex64}
 class Formula:
     """How an elementwise op acts on Pairs. `result`: 'complex', 'real' or 'bool'.
 
-    `derivative`: None takes the real op's; else a function(grad, out, inputs, attrs) -> a gradient an operand, for which
-    `saves` says what is kept: 'both' (operands and result), 'inputs' or 'none'. `linear` is the real op that
-    does the same on pairs.
+    `derivative`: None takes the real op's; else a function(grad, out, inputs, attrs) that gives a gradient for
+    each operand; `saves` says what is kept for it: 'both' (operands and result), 'inputs' or 'none'. `linear` is
+    the real op that does the same on pairs.
     """
 
     compute: object
@@ -87,7 +88,7 @@ def copy(x):
 def _make_plan(name, formula, kinds, part, unpromoted, attrs):
     from flambeau.ops.elementwise import cast
     tracer = trace.Tracer("complex_" + name)
-    shape, described = (symbol("n"),), []
+    shape, described, halves = (symbol("n"),), [], []
 
     def read(dtype, number=False, as_part=True):
         described.append(Operand(dtype, () if number else shape, None, number))
@@ -100,6 +101,7 @@ def _make_plan(name, formula, kinds, part, unpromoted, attrs):
             if isinstance(kind, str):
                 pairs.append(Pair(*[read(part, True) for _ in range(2 if kind == "complex" else 1)]))
             elif kind.kind == "c":
+                halves += (len(described), len(described) + 1)
                 pairs.append(Pair(*[read(PART[kind]) for _ in range(2)]))
             else:
                 pairs.append(Pair(read(kind, as_part=i >= unpromoted)))
@@ -107,7 +109,8 @@ def _make_plan(name, formula, kinds, part, unpromoted, attrs):
         outputs = (result.re, result.y) if formula.result == "complex" else (result,)
     graph = tracer.finish(outputs)
     results = tuple((o.dtype, shape) for o in outputs)
-    return plans.compiler().pointwise(Signature(graph.name, tuple(described), {}, results), graph)
+    attrs = {"halves": (*range(len(outputs) if len(outputs) > 1 else 0), *(len(outputs) + i for i in halves))}
+    return plans.compiler().pointwise(Signature(graph.name, tuple(described), attrs, results), graph)
 
 
 def _seen(operand):
@@ -128,7 +131,7 @@ def _call(name, formula, operands, attrs, unpromoted):
 
 
 def _on_pairs(operation, operands):
-    """A linear op on complex tensors of one dtype, done by its real kernel on dense memory; None for others."""
+    """A linear op on complex tensors of one dtype, done by its real kernel on pairs; None for others."""
     dtype = getattr(operands[0], "dtype", None)
     if any(not isinstance(o, Tensor) or o.dtype is not dtype or o.is_shape_only for o in operands) \
             or dtype.kind != "c":
@@ -138,7 +141,8 @@ def _on_pairs(operation, operands):
 
 def seen_as_pairs(x):
     """Complex elements as pairs along a last axis; nothing is recorded."""
-    return _core.from_memory(x.data_ptr(), 0, x, (*x.shape, 2), (*(2 * s for s in x.stride()), 1), 0, PART[x.dtype])
+    return _core.from_memory(x.data_ptr(), 0, x, (*x.shape, 2), (*(2 * s for s in x.stride()), 1), 0,
+                             PART[x.dtype])
 
 
 def _seen_as_complex(pairs, dtype):
@@ -262,13 +266,9 @@ def _replay(graph, tensors):
             env[node.outputs[0].name] = operands[0]
             continue
         values = plans.assemble(operation, operands, dict(node.attrs))
-        env[node.outputs[0].name] = operation.function(*values.values()) if not _keyword_only(operation) else \
-            operation.function(**values)
+        args = {n: values.pop(n) for n in operation.positional}
+        env[node.outputs[0].name] = operation.function(*args.values(), **values)
     return [env[o.name] if isinstance(o, Value) else _as_tensor(o.value) for o in graph.outputs]
-
-
-def _keyword_only(operation):
-    return len(operation.positional) != len(operation.parameters)
 
 
 def conjugate(x):
@@ -291,10 +291,40 @@ def fitted(grad, like):
 def apply_formula(form, operands, attrs):
     """Run and record."""
     operation = form.operation
+    if wrapped_among(operands) is not None:
+        return op_by_op(form.formula, operands, attrs, getattr(operation, "unpromoted", 0))
     out = run(form.name, form.formula, [o.detach() if isinstance(o, Tensor) and o.requires_grad else o
                                         for o in operands], attrs, getattr(operation, "unpromoted", 0))
     form.record(operands, out, attrs)
     return out
+
+
+def op_by_op(formula, operands, attrs, unpromoted):
+    """A formula on values that function transforms follow: in real ops on the parts."""
+    from flambeau.ops.join import stack
+    from flambeau.ops.reinterpret import view_as_complex
+    from flambeau.ops.shape import broadcast_tensors
+    part = part_dtype(operands[unpromoted:])
+    pairs = [_pair_of(o, part) if i >= unpromoted else Pair(o) for i, o in enumerate(operands)]
+    result = formula.compute(*pairs, **attrs)
+    if formula.result != "complex":
+        return result
+    return view_as_complex(stack(list(broadcast_tensors(result.re, result.y)), -1))
+
+
+def _pair_of(value, part):
+    from flambeau.ops.create import full
+    from flambeau.ops.elementwise import cast
+    from flambeau.ops.reinterpret import view_as_real
+    from flambeau.ops.shape import select
+    if isinstance(value, Tensor) and value.dtype.kind == "c":
+        pairs = view_as_real(value)
+        halves = [select(pairs, -1, which) for which in (0, 1)]
+    elif isinstance(value, complex):
+        halves = [full((), value.real, part), full((), value.imag, part)]
+    else:
+        halves = [value if isinstance(value, Tensor) else full((), float(value), part)]
+    return Pair(*[h if h.dtype is part else cast(h, part) for h in halves])
 
 
 class Named:
@@ -320,7 +350,8 @@ def _imaginary_gradient(grad, out, inputs, attrs):
 
 CONJ = Complex(Named("conj"), Formula(lambda z: Pair(copy(z.re), -z.im), "complex",
                                       lambda grad, *rest: [conjugate(grad)], "none"))
-JOIN = Complex(Named("complex"), Formula(lambda a, b: Pair(copy(a.re), copy(b.re)), "complex", _join_derivative,
+JOIN = Complex(Named("complex"), Formula(lambda a, b: Pair(copy(a.re), copy(b.re)), "complex",
+                                         _join_derivative,
                                          "none"))
 REAL_PART = Complex(Named("real"), Formula(lambda z: copy(z.re), "real", _real_gradient, "none"))
 IMAGINARY_PART = Complex(Named("imag"), Formula(lambda z: copy(z.y), "real", _imaginary_gradient, "none"))

@@ -1,12 +1,13 @@
 """The complex form of each kind of op: what `bind` asks when a call has a complex operand.
 
-Elementwise ops have formulas (complex_rules.py). A linear op is applied to both parts, a product of two operands to all pairs
-of parts; a composite runs op by op. Views, gathers and host functions take complex elements as they are.
+Elementwise ops have formulas (complex_rules.py). A linear op is applied to both parts, a product of two
+operands to all pairs of parts; a composite runs op by op. Views, gathers and host functions take complex
+elements as they are.
 """
 
 import math
 
-from flambeau.ops import spec
+from flambeau.ops import plans, spec
 from flambeau.ops.complex_kernels import PART, join, parts, refuse
 from flambeau.ops.complex_rules import cast, elementwise, magnitude
 from flambeau.ops.elementwise import where
@@ -54,14 +55,19 @@ def _part(value, which):
     return value
 
 
+def run(operation, values):
+    """A prepared call with real operands."""
+    return plans.interpret(operation, operation.split(values)[0], values)
+
+
 def linear(operation, values):
     """Apply the op to both parts."""
-    return join(*[operation.eager({n: _part(v, which) for n, v in values.items()}) for which in (0, 1)])
+    return join(*[run(operation, {n: _part(v, which) for n, v in values.items()}) for which in (0, 1)])
 
 
 def on_pairs(operation, values):
     """Apply the op along axes, given from the front, to pairs of parts."""
-    return view_as_complex(operation.eager(values | {"input": view_as_real(values["input"])}))
+    return view_as_complex(run(operation, values | {"input": view_as_real(values["input"])}))
 
 
 def bilinear(operation, values):
@@ -74,7 +80,7 @@ def bilinear(operation, values):
     plain = {n: None for n in added}
 
     def product(x, y, bias=None):
-        return operation.eager(values | plain | {first: x, second: y} | {n: bias for n in added[:1]})
+        return run(operation, values | plain | {first: x, second: y} | {n: bias for n in added[:1]})
     return join(product(a, c, bias[0]) - product(b, d), product(a, d, bias[1]) + product(b, c))
 
 
@@ -119,7 +125,7 @@ KINDS = {"elementwise": elementwise, "reduction": reduction, "contraction": bili
          "scan": scan, "sort": refused, "composite": composite}
 
 
-# ------------------------------------------------------------------------------ products and sums of exponentials
+# -------------------------------------------------------------------------- products and sums of exponentials
 def _in(x, dtype):
     return x if dtype is None or dtype is x.dtype else cast(x, dtype)
 
@@ -185,7 +191,8 @@ def logsumexp(input, dim=None, keepdim=False):
 def logcumsumexp(input, dim):
     """log(cumsum(exp(input))) along `dim`."""
     add = REGISTRY["logaddexp"].function
-    return _running(input, normalize_axis(dim, input.ndim, "logcumsumexp"), lambda later, earlier: add(earlier, later))
+    return _running(input, normalize_axis(dim, input.ndim, "logcumsumexp"), lambda later,
+                    earlier: add(earlier, later))
 
 
 def softmax_in(name):
@@ -241,6 +248,7 @@ def drawn(name, factor):
 
 RULES = {"prod": prod, "cumprod": cumprod, "logsumexp": logsumexp, "logcumsumexp": logcumsumexp,
          "softmax": softmax_in("softmax"), "log_softmax": softmax_in("log_softmax"), "var": var, "std": std,
-         "var_mean": var_mean, "_power_norm": power_norm, "norm": norm, "uniform_like": drawn("uniform_like", 1.0),
+         "var_mean": var_mean, "_power_norm": power_norm, "norm": norm, "uniform_like": drawn("uniform_like",
+                                                                                              1.0),
          "normal_like": drawn("normal_like", math.sqrt(0.5))}
 spec.set_complex(is_complex, call)

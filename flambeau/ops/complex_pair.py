@@ -159,7 +159,7 @@ def logarithm_to(base):
 
 
 def root(z):
-    """The square root in the right half plane; on the negative axis the sign of the imaginary part decides."""
+    """The square root in the right half plane; on the negative axis the imaginary part's sign decides."""
     size = hypot(z.re, z.y)
     s = sqrt(magnitude(z.re) * 0.5 + size * 0.5)
     t = where(s == 0, 0.0, magnitude(z.y) / (s * 2.0))
@@ -179,7 +179,7 @@ def narrowed(z, dtype):
 
 
 def power(z, w):
-    """z to the power w: exp(w log z); 0 to a power of positive real part is 0, anything to the power 0 is 1."""
+    """exp(w log z); 0 to a power of positive real part is 0, anything to the power 0 is 1."""
     zero = logical_and(z.re == 0, z.y == 0)
     result = narrowed(exponential(widened(w) * logarithm(widened(z))), z.re.dtype)
     result = choose(logical_and(zero, w.re > 0), Pair(z.re * 0.0, z.re * 0.0), result)
@@ -281,7 +281,8 @@ def area_hyperbolic_tangent(z):
     re = log1p(x * 4.0 / (gap * gap + z.y * z.y)) * 0.25
     im = atan2(z.y * 2.0, gap * (x + 1.0) - z.y * z.y) * 0.5
     far = infinite(z)
-    return Pair(copysign(where(far, 0.0, re), z.re), where(far, copysign(boxed(x) * 0.0 + math.pi / 2, z.y), im))
+    return Pair(copysign(where(far, 0.0, re), z.re), where(far, copysign(boxed(x) * 0.0 + math.pi / 2, z.y),
+                                                           im))
 
 
 def arc_tangent(z):

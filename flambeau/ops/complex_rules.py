@@ -10,7 +10,7 @@ from flambeau.ops.spec import REGISTRY
 from flambeau.runtime._core import Tensor
 
 
-# ------------------------------------------------------------------------------ derivatives that are not the real op's
+# --------------------------------------------------------------------- derivatives that are not the real op's
 def _abs_gradient(grad, out, inputs, attrs):
     return [REGISTRY["mul"].function(sgn(inputs[0]), grad)]
 
@@ -92,11 +92,13 @@ def _choose(condition, a, b):
 
 
 FORMULAS = {
-    "add": Formula(lambda a, b, alpha=1: a + b, linear=add), "sub": Formula(lambda a, b, alpha=1: a - b, linear=sub),
+    "add": Formula(lambda a, b, alpha=1: a + b, linear=add), "sub": Formula(lambda a, b, alpha=1: a - b,
+                                                                            linear=sub),
     "add_scaled": Formula(lambda a, b, alpha: a + alpha * b),
     "mul": Formula(lambda a, b: a * b), "scale": Formula(pair.scaled_gradient),
     "div": Formula(lambda a, b, rounding_mode=None: a / b),
-    "reciprocal": Formula(pair.reciprocal_of), "neg": Formula(lambda z: -z, linear=neg), "square": Formula(lambda z: z * z),
+    "reciprocal": Formula(pair.reciprocal_of), "neg": Formula(lambda z: -z, linear=neg),
+    "square": Formula(lambda z: z * z),
     "pow": Formula(pair.power, derivative=_pow_gradient),
     "addcmul": Formula(lambda a, b, c, value: a + value * (b * c)),
     "addcdiv": Formula(lambda a, b, c, value: a + value * (b / c)),
@@ -113,7 +115,8 @@ FORMULAS = {
     "tanh": Formula(pair.hyperbolic_tangent), "asinh": Formula(pair.area_hyperbolic_sine),
     "acosh": Formula(pair.area_hyperbolic_cosine, "complex", _acosh_gradient, "inputs"),
     "atanh": Formula(pair.area_hyperbolic_tangent),
-    "sinc": Formula(pair.sine_over, "complex", _sinc_gradient), "tanhshrink": Formula(lambda z: z - pair.hyperbolic_tangent(z)),
+    "sinc": Formula(pair.sine_over, "complex", _sinc_gradient),
+    "tanhshrink": Formula(lambda z: z - pair.hyperbolic_tangent(z)),
     "abs": Formula(lambda z: pair.size_of(z), "real", _abs_gradient, "inputs"),
     "angle": Formula(lambda z: pair.angle_of(z), "real", _angle_gradient, "inputs"),
     "sgn": Formula(pair.direction_of, "complex", _sgn_gradient),
@@ -201,6 +204,8 @@ def _softsign_of(input):
     return input / (magnitude(input) + 1)
 
 
-SPECIAL = {"add": _scaled(1), "sub": _scaled(-1), "rsub": lambda input, other, alpha=1: _scaled(-1)(other, input, alpha),
+SPECIAL = {"add": _scaled(1), "sub": _scaled(-1), "rsub": lambda input, other, alpha=1: _scaled(-1)(other,
+                                                                                                    input,
+                                                                                                    alpha),
            "cast": cast, "full_like": _full_like, "softsign": _softsign_of,
            "rad2deg": lambda input: input * (180 / math.pi), "deg2rad": lambda input: input * (math.pi / 180)}

@@ -1,19 +1,17 @@
-"""Convolutions of 1 to 3 axes and their transposes, by the kernels for two; and their windows as columns.
+"""Convolutions of 1 to 3 axes and their transposes, by the ops for two and three; their windows as columns.
 
-One axis is two with a size of 1. For three the taps along the depth count as channels: slices of the input,
-moved by each tap, stand side by side, so one convolution of planes does all of it. A transposed convolution
-is the gradient of a convolution with respect to its input.
+One axis is two with a size of 1. A transposed convolution is the gradient of a convolution with respect to
+its input.
 """
 
 from flambeau.base.errors import ShapeError, fail
 from flambeau.ops.create import iota
 from flambeau.ops.index import index_select, index_sum
-from flambeau.ops.join import stack
 from flambeau.ops.matmul import same_dtype
 from flambeau.ops.padding import pad as pad_axes
 from flambeau.ops.pooling import numbers_of
 from flambeau.ops.spec import public
-from flambeau.ops.view import narrow, permute, reshape, slice_, squeeze, unsqueeze
+from flambeau.ops.view import narrow, permute, reshape, squeeze, unsqueeze
 from flambeau.ops.window import convolution, convolution_input_gradient, out_size
 from flambeau.types.dtype import int64
 from flambeau.types.shape import show_shape
@@ -57,9 +55,7 @@ def convolve(rank, input, weight, bias, stride, padding, dilation, groups):
     kernel = tuple(weight.shape[2:])
     check_window(name, x.shape[-rank:], kernel, stride, padding, dilation)
     batched = x if x.ndim == rank + 2 else unsqueeze(x, 0)
-    if rank == 3:
-        out = convolve_depth(batched, weight, bias, kernel, stride, padding, dilation, groups)
-    elif rank == 1:
+    if rank == 1:
         line = (1, *kernel), (1, *stride), (0, *padding), (1, *dilation), groups
         out = squeeze(convolution(unsqueeze(batched, 2), unsqueeze(weight, 2), bias, *line), 2)
     else:
@@ -114,23 +110,6 @@ def check_window(name, sizes, kernel, stride, padding, dilation):
                  hint="pad more, or use a smaller kernel", kind=ShapeError)
 
 
-def convolve_depth(x, weight, bias, kernel, stride, padding, dilation, groups):
-    """(n, c, d, h, w) by one convolution of n * d' planes with c * taps channels."""
-    n, c, _, h, w = x.shape
-    x = pad_axes(x, (0, 0, 0, 0, padding[0], padding[0])) if padding[0] else x
-    depth = out_size(x.shape[2], kernel[0], stride[0], 0, dilation[0])
-    taps = []
-    for tap in range(kernel[0]):
-        start = tap * dilation[0]
-        stop = start + (depth - 1) * stride[0] + 1
-        taps.append(slice_(x, (("slice", 0, n, 1), ("slice", 0, c, 1), ("slice", start, stop, stride[0]))))
-    planes = permute(stack(taps, 2), (0, 3, 1, 2, 4, 5))            # n, d', c, taps, h, w
-    planes = reshape(planes, (n * depth, c * kernel[0], h, w))
-    filters = reshape(weight, (weight.shape[0], weight.shape[1] * kernel[0], *kernel[1:]))
-    out = convolution(planes, filters, bias, kernel[1:], stride[1:], padding[1:], dilation[1:], groups)
-    return permute(reshape(out, (n, depth, *out.shape[1:])), (0, 2, 1, 3, 4))
-
-
 @public(method=False)
 def conv_tbc(input, weight, bias, pad=0):
     """1-d convolution of (time, batch, in) with (kernel, in, out) -> (time', batch, out)."""
@@ -178,9 +157,7 @@ def convolve_transposed(rank, input, weight, bias, stride, padding, output_paddi
     if any(e >= s for e, s in zip(extra, stride)):      # as far as an input with zeros behind it would reach
         x = pad_axes(x, [n for e, s in zip(reversed(extra), reversed(stride)) for n in (0, e // s)])
     channels = weight.shape[1] * groups
-    if rank == 3:
-        out = transposed_depth(x, weight, sizes, kernel, stride, padding, dilation, groups)
-    elif rank == 1:
+    if rank == 1:
         line = (1, *kernel), (1, *stride), (0, *padding), (1, *dilation), groups
         out = squeeze(convolution_input_gradient(unsqueeze(x, 2), unsqueeze(weight, 2),
                                                  (x.shape[0], channels, 1, *sizes), *line), 2)
@@ -191,25 +168,6 @@ def convolve_transposed(rank, input, weight, bias, stride, padding, output_paddi
     if bias is not None:
         out = out + reshape(bias, (-1,) + (1,) * rank)
     return out if input.ndim == rank + 2 else squeeze(out, 0)
-
-
-def transposed_depth(x, weight, sizes, kernel, stride, padding, dilation, groups):
-    """(n, c, d, h, w): planes by one transposed convolution with k * taps channels, then the taps are added
-    at
-    their depths."""
-    n, c, depth, h, w = x.shape
-    outputs = weight.shape[1]
-    filters = reshape(weight, (c, outputs * kernel[0], *kernel[1:]))
-    planes = reshape(permute(x, (0, 2, 1, 3, 4)), (n * depth, c, h, w))
-    planes = convolution_input_gradient(planes, filters,
-                                        (n * depth, groups * outputs * kernel[0], *sizes[1:]),
-                                        kernel[1:], stride[1:], padding[1:], dilation[1:], groups)
-    planes = reshape(planes, (n, depth, groups * outputs, kernel[0], *sizes[1:]))
-    planes = reshape(permute(planes, (0, 2, 3, 1, 4, 5)),
-                     (n, groups * outputs, kernel[0] * depth, *sizes[1:]))
-    whole = max((depth - 1) * stride[0] + dilation[0] * (kernel[0] - 1) + 1, sizes[0] + padding[0])
-    out = index_sum(planes, 2, moved(kernel[0], depth, stride[0], dilation[0]), whole)
-    return narrow(out, 2, padding[0], sizes[0])
 
 
 def moved(kernel, count, stride, dilation):

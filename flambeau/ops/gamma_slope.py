@@ -1,13 +1,14 @@
 """How a gamma draw moves with its concentration, on NumPy arrays in float64.
 
-A draw x of concentration a stays at the same quantile when a changes: P(a, x) = u, P the regularised lower incomplete
-gamma function. So d log(x)/da = -(dP/da) / (x p(x)), p the density: implicit reparameterisation (Figurnov, Mohamed and
-Mnih, "Implicit reparameterization gradients", NeurIPS 2018). P and its derivative come from
+A draw x of concentration a stays at the same quantile when a changes: P(a, x) = u, P the regularised lower
+incomplete gamma function. So d log(x)/da = -(dP/da) / (x p(x)), p the density: implicit reparameterisation
+(Figurnov, Mohamed and Mnih, "Implicit reparameterization gradients", NeurIPS 2018). P and its derivative come
+from
 
 - the power series of P where x < a + 1,
 - the continued fraction of 1 - P beyond, both with the derivative of each term carried along,
-- the uniform asymptotic expansion from a = 1000 on, P(a, x) = Phi(z) with z a series in 1/a (Temme, "The asymptotic
-  expansion of the incomplete gamma functions", SIAM Journal on Mathematical Analysis 10, 1979).
+- the uniform asymptotic expansion from a = 1000 on, P(a, x) = Phi(z) with z a series in 1/a (Temme, "The
+  asymptotic expansion of the incomplete gamma functions", SIAM Journal on Mathematical Analysis 10, 1979).
 
 All divide by x p(x) before they sum, so nothing cancels or underflows.
 """
@@ -75,7 +76,9 @@ def _fraction(a, x, log_x):
 
 
 def _asymptotic(a, x, log_x):
-    """z = sqrt(a) eta - e(eta) / sqrt(a), where eta^2 / 2 = x/a - 1 - log(x/a); terms from 1/a^2 on are left out."""
+    """z = sqrt(a) eta - e(eta) / sqrt(a), where eta^2 / 2 = x/a - 1 - log(x/a); terms from 1/a^2 on are left
+    out.
+    """
     m = numpy.expm1(log_x - numpy.log(a))           # x/a - 1
     half = numpy.where(abs(m) < 0.02, _difference_series(m), m - numpy.log1p(m))
     eta = numpy.sign(m) * numpy.sqrt(2 * half)

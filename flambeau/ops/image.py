@@ -8,16 +8,85 @@ from flambeau.base.errors import ShapeError, fail
 from flambeau.ops.create import iota
 from flambeau.ops.elementwise import cast, maximum, minimum, where
 from flambeau.ops.index import gather, index_select
+from flambeau.ops.kinds import Window
 from flambeau.ops.normalize import narrow as in_dtype, widen
 from flambeau.ops.resample import resample_axis
 from flambeau.ops.rounding import floor, round
-from flambeau.ops.spec import public
+from flambeau.ops.samples import ulps
+from flambeau.ops.spec import op, public
 from flambeau.ops.view import expand, flatten, permute, reshape, unsqueeze
-from flambeau.types.dtype import float32, int64
-from flambeau.types.shape import show_shape
+from flambeau.types.dtype import ALL, float32, int64
+from flambeau.types.shape import numel, show_shape
 
 
 # ------------------------------------------------------------------------------ channels and pixels
+class PixelsAsRows(Window):
+    """What `pixel_rows` and its inverse share."""
+
+    internal = True
+    dtypes = tuple(d for d in ALL if d.kind != "c")
+    tolerance = ulps(0)
+
+
+@op
+class PixelRows(PixelsAsRows):
+    """(planes, factor * factor, h, w) -> (planes, h * factor, w * factor)."""
+
+    signature = "input, factor"
+    operands = ("input",)
+    cases = [{"factor": 2}]
+
+    def samples(rng, shape):
+        return [rng.uniform(-1, 1, (2, 4, 3, 5))]
+
+    def infer_shape(x, *, factor):
+        return x[0], x[2] * factor, x[3] * factor
+
+    def lower(planner, inputs, outputs, *, factor):
+        x = planner.dense(inputs[0])
+        sizes = dict(zip(("planes", "H", "W"), (x.shape[0], x.shape[2], x.shape[3])))
+        planner.launch_template(planner.templates.pixel_rows(x.dtype, factor), [x, outputs[0]], sizes,
+                                numel(x.shape))
+
+    def derivative(grad, x, *, factor):
+        return pixel_rows_back(grad, factor)                                            # noqa: F821
+
+    def reference(input, factor):
+        planes, _, h, w = input.shape
+        input = input.reshape(planes, factor, factor, h, w)
+        return input.transpose(0, 3, 1, 4, 2).reshape(planes, h * factor, w * factor)
+
+
+@op
+class PixelRowsBack(PixelsAsRows):
+    """The inverse of `pixel_rows`."""
+
+    signature = "input, factor"
+    operands = ("input",)
+    cases = [{"factor": 2}, {"factor": 3}]
+
+    def samples(rng, shape):
+        return [rng.uniform(-1, 1, (2, 6, 12))]
+
+    def infer_shape(x, *, factor):
+        return x[0], factor * factor, x[1] // factor, x[2] // factor
+
+    def lower(planner, inputs, outputs, *, factor):
+        x, out = planner.dense(inputs[0]), outputs[0]
+        sizes = dict(zip(("planes", "H", "W"), (out.shape[0], out.shape[2], out.shape[3])))
+        planner.launch_template(planner.templates.pixel_rows(x.dtype, factor, back=True), [x, out], sizes,
+                                numel(x.shape))
+
+    def derivative(grad, x, *, factor):
+        return pixel_rows(grad, factor)                                                 # noqa: F821
+
+    def reference(input, factor):
+        planes, height, width = input.shape
+        input = input.reshape(planes, height // factor, factor, width // factor, factor)
+        shape = planes, factor * factor, height // factor, width // factor
+        return input.transpose(0, 2, 4, 1, 3).reshape(shape)
+
+
 @public(method=False)
 def pixel_shuffle(input, upscale_factor):
     """(..., c * r * r, h, w) -> (..., c, h * r, w * r)."""
@@ -27,10 +96,11 @@ def pixel_shuffle(input, upscale_factor):
         fail("pixel_shuffle", "pixel_shuffle expects its input's 'channel' dimension to be divisible by the "
                               "square of "
              "upscale_factor", c, f"a multiple of {r * r}", kind=RuntimeError)
-    x = reshape(input, (*lead, c // (r * r), r, r, h, w))
-    n = len(lead)
-    x = permute(x, (*range(n), n, n + 3, n + 1, n + 4, n + 2))
-    return reshape(x, (*lead, c // (r * r), h * r, w * r))
+    if input.dtype.kind == "c":
+        x = permute(reshape(input, (-1, r, r, h, w)), (0, 3, 1, 4, 2))
+        return reshape(x, (*lead, c // (r * r), h * r, w * r))
+    x = reshape(input, (math.prod(lead) * (c // (r * r)), r * r, h, w))
+    return reshape(pixel_rows(x, r), (*lead, c // (r * r), h * r, w * r))               # noqa: F821
 
 
 @public(method=False)
@@ -42,10 +112,11 @@ def pixel_unshuffle(input, downscale_factor):
         fail("pixel_unshuffle",
              "pixel_unshuffle expects height and width to be divisible by downscale_factor",
              (h, w), f"multiples of {r}", kind=RuntimeError)
-    x = reshape(input, (*lead, c, h // r, r, w // r, r))
-    n = len(lead)
-    x = permute(x, (*range(n), n, n + 2, n + 4, n + 1, n + 3))
-    return reshape(x, (*lead, c * r * r, h // r, w // r))
+    if input.dtype.kind == "c":
+        x = permute(reshape(input, (-1, h // r, r, w // r, r)), (0, 2, 4, 1, 3))
+        return reshape(x, (*lead, c * r * r, h // r, w // r))
+    x = reshape(input, (math.prod(lead) * c, h, w))
+    return reshape(pixel_rows_back(x, r), (*lead, c * r * r, h // r, w // r))           # noqa: F821
 
 
 def image_sizes(name, input, factor):
@@ -76,8 +147,8 @@ def channel_shuffle(input, groups):
 
 # ------------------------------------------------------------------------------ resampling
 def resample_nearest(x, axis, count, factor, exact):
-    """Each element of the result is the one of the input that covers its left end (`exact`: its middle), in any
-    dtype."""
+    """Each element of the result is the one of the input that covers its left end (`exact`: its middle), in
+    any dtype."""
     size = x.shape[axis]
     place = iota((count,), 0, float32)
     place = (place + 0.5 if exact else place) * (1.0 / factor if factor else size / count)
@@ -97,8 +168,8 @@ def cubic_weights(t):
 
 
 def resample(input, sizes, factors, mode, align_corners):
-    """The last axes in other sizes, the last one first; `factors` are what the caller gave, or None where sizes
-    decide."""
+    """The last axes in other sizes, the last one first; `factors` are what the caller gave, or None where
+    sizes decide."""
     lead, out = input.ndim - len(sizes), input
     if input.dtype.kind != "f":
         for i, (count, factor) in enumerate(zip(sizes, factors)):

@@ -157,7 +157,7 @@ class IndexSelect(AlongAxis):
 
 
 class SumAt(AlongAxis):
-    """Zeros with `size` along `dim`, plus what the operand has for each index, in order: the transpose of a read."""
+    """Zeros with `size` along `dim` plus, in order, what input has for each index: a read transposed."""
 
     internal = True
     signature = "input, dim, index, size"

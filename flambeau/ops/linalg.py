@@ -1,10 +1,9 @@
 """Dense linear algebra on the host (LAPACK through NumPy), with derivatives in ops.
 
 Every op takes matrices in the last two axes and batches of them in the axes before; operands of one op have
-the same batch
-axes (the functions of `linalg_functions` broadcast). Gradients of complex matrices are conjugate Wirtinger
-derivatives: a function that is holomorphic has the derivative of real matrices between two conjugations (`holomorphic`),
-in the others `mh` stands where real matrices have a transpose.
+the same batch axes (the functions of `linalg_functions` broadcast). Gradients of complex matrices are
+conjugate Wirtinger derivatives: a function that is holomorphic has the derivative of real matrices between
+two conjugations (`holomorphic`), in the others `mh` stands where real matrices have a transpose.
 """
 
 import functools
@@ -12,7 +11,7 @@ import functools
 from flambeau.base.errors import ShapeError, fail
 from flambeau.base.lazy import LazyModule
 from flambeau.ops.complex_kernels import conjugate, parts
-from flambeau.ops.elementwise import cast, where
+from flambeau.ops.elementwise import cast
 from flambeau.ops.host import require_floating
 from flambeau.ops.join import cat
 from flambeau.ops.kinds import Opaque
@@ -22,7 +21,7 @@ from flambeau.ops.samples import ulps
 from flambeau.ops.spec import op
 from flambeau.ops.triangles import _diagonal_matrix, _eye_like, _lower_triangle, _upper_triangle
 from flambeau.ops.view import narrow, transpose, unsqueeze
-from flambeau.types.dtype import complex64, complex128, float32, float64, int32
+from flambeau.types.dtype import complex64, complex128, float32, float64
 
 numpy = LazyModule("numpy")
 
@@ -179,7 +178,7 @@ class LinalgSlogdet(Dense):
 
     def derivative(grad, out, A):
         into_sign, growth = grad
-        if into_sign is not None and into_sign.dtype.kind == "c":       # the sign turns with the imaginary part
+        if into_sign is not None and into_sign.dtype.kind == "c":   # it turns with the imaginary part
             turn = imaginary_part(into_sign * conjugate(out[0]))
             growth = turn if growth is None else turn + growth
         if growth is None:

@@ -1,4 +1,4 @@
-"""Gaussian elimination with row exchanges, Householder reflections in LAPACK's form, the matrix exponential."""
+"""Gaussian elimination with row exchanges, Householder reflections as LAPACK's, the matrix exponential."""
 
 from flambeau.base.lazy import LazyModule
 from flambeau.ops.elementwise import where

@@ -1,8 +1,8 @@
-"""Factors of symmetric and Hermitian matrices that need not be positive: A = P L D L^T P^T (ldl_factor, ldl_solve).
+"""Factors of symmetric and Hermitian matrices that need not be positive: A = P L D L^T P^T.
 
-D has blocks of one or two rows, chosen as Bunch and Kaufman do (Some stable methods for calculating inertia and solving
-symmetric linear systems, 1977). L and D stand in one lower triangle. `pivots` are LAPACK's: p > 0 where a block of one row was
-exchanged with row p, twice -p for a block of two whose second row was.
+D has blocks of one or two rows, chosen as Bunch and Kaufman do (Some stable methods for calculating inertia
+and solving symmetric linear systems, 1977). L and D stand in one lower triangle. `pivots` are LAPACK's: p > 0
+where a block of one row was exchanged with row p, twice -p for a block of two whose second row was.
 """
 
 import math
@@ -26,7 +26,7 @@ def _size(x):
 
 
 def _choose(a, k, hermitian):
-    """(row to exchange, rows in the block) for the step that starts at row k; (k, 0) for a column of zeros."""
+    """(row to exchange, rows in the block) for the step at row k; (k, 0) for a column of zeros."""
     own = _size(a[k, k].real if hermitian else a[k, k])
     below = _size(a[k + 1:, k])
     if own == 0 and not below.any():
@@ -52,7 +52,8 @@ def _exchange(a, k, first, second, hermitian):
     behind = a[second + 1:, [first, second]]
     a[second + 1:, [second, first]] = behind
     column, row = a[first + 1:second, first].copy(), a[second, first + 1:second].copy()
-    a[first + 1:second, first], a[second, first + 1:second] = _across(row, hermitian), _across(column, hermitian)
+    a[first + 1:second, first], a[second, first + 1:second] = _across(row, hermitian), _across(column,
+                                                                                               hermitian)
     a[second, first] = _across(a[second, first], hermitian)
     a[first, first], a[second, second] = a[second, second], a[first, first]
 
@@ -116,7 +117,7 @@ def solve_one(a, pivots, b, hermitian):
 
 @op
 class LinalgLdlFactor(Dense):
-    """(LD, pivots, info) of symmetric or, with `hermitian`, Hermitian matrices; the lower triangle is read."""
+    """(LD, pivots, info) of symmetric or (`hermitian`) Hermitian matrices; the lower triangle is read."""
 
     name = "_linalg_ldl_factor"
     signature = "A, hermitian=False"
@@ -171,8 +172,17 @@ class LinalgLdlSolve(Dense):
 def ldl_factor(A, *, hermitian=False):
     """(LD, pivots) with A = P L D L^T P^T, or L^H for `hermitian`; the lower triangle of A is read.
 
+    Args:
+        A: (..., n, n).
+
     Raises:
         LinAlgError: for a matrix whose D is singular.
+
+    >>> packed, pivots = ldl_factor(tensor([[0.0, 2.0], [2.0, 0.0]]))
+    >>> pivots.tolist()
+    [-2, -2]
+    >>> ldl_solve(packed, pivots, tensor([[2.0], [4.0]])).tolist()
+    [[2.0], [1.0]]
     """
     packed, pivots, info = ldl_factor_ex(A, hermitian=hermitian)
     if info.numel() and info.any().item():
@@ -196,8 +206,10 @@ def ldl_solve(LD, pivots, B, *, hermitian=False):
         fail("linalg.ldl_solve", "the sizes of LD and B do not fit", [tuple(LD.shape), tuple(B.shape)],
              f"B with {LD.shape[-1]} rows", kind=ShapeError)
     if pivots.dtype.kind != "i" or tuple(pivots.shape) != tuple(LD.shape[:-1]):
-        fail("linalg.ldl_solve", "pivots must be integers, one a row of LD", (pivots.dtype, tuple(pivots.shape)))
+        fail("linalg.ldl_solve", "pivots must be integers, one a row of LD", (pivots.dtype,
+                                                                              tuple(pivots.shape)))
     if LD.dtype is not B.dtype:
         fail("linalg.ldl_solve", "the operands have different dtypes", [LD.dtype, B.dtype], "one dtype")
     packed, b = together("linalg.ldl_solve", LD, B)
-    return _linalg_ldl_solve(packed, expand(pivots, tuple(packed.shape[:-1])), b, bool(hermitian))      # noqa: F821
+    return _linalg_ldl_solve(packed, expand(pivots, tuple(packed.shape[:-1])), b,
+                             bool(hermitian))      # noqa: F821

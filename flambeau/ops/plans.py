@@ -285,7 +285,7 @@ def interpret(operation, operands, values):
     if tracer is not None and not any(isinstance(v, Tensor) for v in operands):
         return operation.trace(tracer, values)
     if any(isinstance(v, Tensor) and v.dtype.kind == "c" for v in operands):
-        return operation.function(*operands, **attrs)
+        return operation.function(**values)
     return operation.eager(values)
 
 
@@ -573,8 +573,7 @@ def sum_to(grad, like):
 def zeros_of(shape):
     """Zeros in the shape and dtype of a shape record."""
     from flambeau.ops.write import write
-    out = _core.empty_strided(tuple(shape.shape), None, shape.dtype)
-    return write(out, 0)
+    return write(_core.empty_strided(tuple(shape.shape), None, shape.dtype), 0)
 
 
 def row_major(x):
@@ -594,10 +593,7 @@ def row_major(x):
     return out
 
 
-_core.set_hook("own_copy", row_major)
-_core.set_hook("pointwise_plan", _pointwise_hook)
-_core.set_hook("backward_rule", backward_rule)
-_core.set_hook("derivative", derivative)
-_core.set_hook("sum_to", sum_to)
-_core.set_hook("zeros", zeros_of)
+for _name, _function in (("own_copy", row_major), ("pointwise_plan", _pointwise_hook), ("sum_to", sum_to),
+                         ("backward_rule", backward_rule), ("derivative", derivative), ("zeros", zeros_of)):
+    _core.set_hook(_name, _function)
 _core.set_hook("pack_results", lambda operation, results: operation.pack(results))

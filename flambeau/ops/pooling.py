@@ -19,12 +19,14 @@ from flambeau.ops.resample import resample_axis
 from flambeau.ops.samples import ulps
 from flambeau.ops.spec import op, public
 from flambeau.ops.view import flatten, reshape, squeeze
+from flambeau.runtime._core import Tensor
 from flambeau.ops.window import max_pool2d_with_indices, pool_params, pool_size, unfold
 from flambeau.types.dtype import FLOATING, int64
 from flambeau.types.shape import show_shape
 
 numpy = LazyModule("numpy")
 
+SMALL_WINDOW = 32           # elements of a window whose maximum may be had without its place
 LARGE_WINDOW = 16           # elements of a window from which on means are taken axis by axis
 
 
@@ -184,26 +186,66 @@ def from_planes(out, input, rank):
     return reshape(out, (*input.shape[:-rank], *out.shape[-rank:]))
 
 
-def max_pool(name, rank, input, kernel_size, stride, padding, dilation, ceil_mode):
-    """(the maximum of each window, its place)."""
+def max_pool(name, rank, input, kernel_size, stride, padding, dilation, ceil_mode, wanted=True):
+    """(the maximum of each window, its place; no place where it is neither `wanted` nor needed)."""
     w = Windows(name, rank, input, kernel_size, stride, padding, dilation, ceil_mode)
     x = as_planes(input, rank)
+    if not wanted and type(x) is Tensor and not x.requires_grad and math.prod(w.kernel[-2:]) <= SMALL_WINDOW:
+        values = max_planes(x, *w.planes(), w.ceil_mode)                                        # noqa: F821
+        if rank == 3:
+            count, depth, height, width = values.shape
+            values = max_planes(reshape(values, (count, 1, depth, height * width)), *w.depth(), # noqa: F821
+                                w.ceil_mode)
+            values = reshape(values, (count, values.shape[2], height, width))
+        return from_planes(values, input, rank), None
     values, places = max_pool2d_with_indices(x, *w.planes(), w.ceil_mode)
     if rank == 3:
         values, places = max_over_depth(values, places, x.shape, w)
     return from_planes(values, input, rank), from_planes(places, input, rank)
 
 
+@op
+class MaxPlanes(Window):
+    """The maximum of each window, without its place and without a gradient."""
+
+    internal = True
+    differentiable = False
+    signature = "image, kernel_size, stride, padding=(0, 0), dilation=(1, 1), ceil_mode=False"
+    operands = ("image",)
+    dtypes = FLOATING
+    tolerance = ulps(0)
+    cases = [{"kernel_size": (2, 2), "stride": (2, 2)},
+             {"kernel_size": (3, 2), "stride": (1, 2), "padding": (1, 1)}]
+
+    def samples(rng, shape):
+        return [rng.uniform(-1, 1, (2, 3, 7, 6))]
+
+    def infer_shape(x, **numbers):
+        from flambeau.ops.window import MaxPool2dWithIndices
+        return MaxPool2dWithIndices.infer_shape(x, **numbers)[0]
+
+    def lower(planner, inputs, outputs, *, kernel_size, stride, padding, dilation, ceil_mode):
+        x, out = planner.dense(inputs[0]), outputs[0]
+        spec = planner.templates.Pooling(kernel_size, stride, padding, dilation, x.dtype)
+        planner.launch_template(planner.templates.max_pool2d_values(spec), [x, out], pool_params(x, out),
+                                count_of(out) * 2 * kernel_size[0] * kernel_size[1])
+
+    def reference(image, **numbers):
+        from flambeau.ops.window import MaxPool2dWithIndices
+        return MaxPool2dWithIndices.reference(image, **numbers)[0]
+
+
 def max_over_depth(values, places, sizes, w):
     """From the maxima of planes (planes, depth, h', w') and their places to those of whole windows."""
     count, depth, height, width = values.shape
-    best, chosen = max_pool2d_with_indices(reshape(values, (count, 1, depth, height * width)), *w.depth(), w.ceil_mode)
+    flat = reshape(values, (count, 1, depth, height * width))
+    best, chosen = max_pool2d_with_indices(flat, *w.depth(), w.ceil_mode)
     return places_in_depth(best, chosen, places, sizes, best.shape[2])
 
 
 def places_in_depth(best, chosen, places, sizes, depth):
-    """(values, places) as (planes, depth', h', w') from maxima over the depth (planes, 1, depth', h' * w'), their
-    places in (depth, h' * w') and the places in a plane of what was chosen from."""
+    """(values, places) as (planes, depth', h', w') from maxima over the depth (planes, 1, depth', h' * w'),
+    their places in (depth, h' * w') and the places in a plane of what was chosen from."""
     count, _, height, width = places.shape
     chosen = flatten(chosen, 1)
     place = gather(flatten(places, 1), 1, chosen) + chosen // (height * width) * (sizes[2] * sizes[3])
@@ -237,14 +279,15 @@ def avg_by_axes(input, w, include_pad, divisor_override):
     for i in range(w.rank):
         axis = input.ndim - w.rank + i
         count = pool_size(input.shape[axis], w.kernel[i], w.stride[i], w.padding[i], 1, w.ceil_mode)
-        out = resample_axis(out, axis, count, mode, (w.kernel[i], w.stride[i], w.padding[i]), False, include_pad)
+        numbers = w.kernel[i], w.stride[i], w.padding[i]
+        out = resample_axis(out, axis, count, mode, numbers, False, include_pad)
     return narrow(out if divisor_override is None else out / divisor_override, input.dtype)
 
 
 @public(method=False)
 def max_pool1d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False):
     """The maximum of each window: (n, c, length) -> (n, c, length')."""
-    return max_pool("max_pool1d", 1, input, kernel_size, stride, padding, dilation, ceil_mode)[0]
+    return max_pool("max_pool1d", 1, input, kernel_size, stride, padding, dilation, ceil_mode, False)[0]
 
 
 @public(method=False)
@@ -260,13 +303,13 @@ def max_pool2d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode
     Args:
         stride: how far windows are apart (default: kernel_size).
     """
-    return max_pool("max_pool2d", 2, input, kernel_size, stride, padding, dilation, ceil_mode)[0]
+    return max_pool("max_pool2d", 2, input, kernel_size, stride, padding, dilation, ceil_mode, False)[0]
 
 
 @public(method=False)
 def max_pool3d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False):
     """The maximum of each window: (n, c, d, h, w) -> (n, c, d', h', w')."""
-    return max_pool("max_pool3d", 3, input, kernel_size, stride, padding, dilation, ceil_mode)[0]
+    return max_pool("max_pool3d", 3, input, kernel_size, stride, padding, dilation, ceil_mode, False)[0]
 
 
 @public(method=False)
@@ -356,7 +399,8 @@ class AdaptiveMaxPlanes(Window):
                 window = image[:, :, top:bottom, left:right].reshape(*image.shape[:2], -1)
                 best = window.argmax(-1)
                 values[:, :, row, column] = window.max(-1)
-                places[:, :, row, column] = (best // (right - left) + top) * image.shape[3] + best % (right - left) + left
+                down, along = numpy.divmod(best, right - left)
+                places[:, :, row, column] = (down + top) * image.shape[3] + along + left
         return values, places
 
 

@@ -7,18 +7,18 @@ from flambeau.base.errors import ArgumentError, ShapeError, fail
 from flambeau.base.lazy import LazyModule
 from flambeau.ops import plans
 from flambeau.ops.activation import sigmoid
-from flambeau.ops.join import cat
+from flambeau.ops.join import cat, stack
 from flambeau.ops.kinds import Composite, Template
 from flambeau.ops.mathematics import tanh
 from flambeau.ops.loss import same_sizes
-from flambeau.ops.elementwise import cast, where
+from flambeau.ops.elementwise import where
 from flambeau.ops.matmul import linear, mm, same_dtype
 from flambeau.ops.normalize import narrow, widen
 from flambeau.ops.reduce import sum as total
 from flambeau.ops.samples import ulps
 from flambeau.ops.spec import op
 from flambeau.ops.trace import current, unify
-from flambeau.ops.view import reshape, slice_, transpose
+from flambeau.ops.view import reshape, slice_, transpose, unsqueeze
 from flambeau.runtime import _core
 from flambeau.types.dtype import FLOATING, float32, float64, int64
 
@@ -145,7 +145,8 @@ KEPT = {"tanh": 0, "relu": 0, "lstm": 4, "gru": 4}      # values of each unit an
 
 def check_layer(name, values):
     """The sizes and dtypes of a layer's operands."""
-    x, weight_ih, weight_hh, starts, hidden, cell, bias_ih, bias_hh = (values[n] for n in RecurrentLayer.operands)
+    x, weight_ih, weight_hh, starts, hidden, cell, bias_ih, bias_hh = (
+        values[n] for n in RecurrentLayer.operands)
     same_dtype(name, x, weight_ih, weight_hh, hidden, cell, bias_ih, bias_hh)
     if starts.dtype is not int64 or starts.ndim != 1 or hidden.ndim != 2 or x.ndim != 2:
         fail(name, "the operands are not what they should be",
@@ -166,10 +167,10 @@ def check_layer(name, values):
 class RecurrentLayer(Template):
     """All steps of one layer in one direction, in one kernel.
 
-    input (rows, width): one step after the other; step t has rows starts[t] to starts[t + 1], no more than the
-    step before (packed sequences) nor than the batch. weight_ih (gates * hidden, width), weight_hh (gates *
-    hidden, hidden), hidden and cell (batch, hidden), biases (gates * hidden). mode: 'tanh', 'relu', 'lstm' or
-    'gru'; `reverse` runs from the last step to the first.
+    input (rows, width): one step after the other; step t has rows starts[t] to starts[t + 1], no more than
+    the step before (packed sequences) nor than the batch. weight_ih (gates * hidden, width), weight_hh
+    (gates * hidden, hidden), hidden and cell (batch, hidden), biases (gates * hidden). mode: 'tanh', 'relu',
+    'lstm' or 'gru'; `reverse` runs from the last step to the first.
 
     Gives output (rows, hidden), the last state of each sequence and, with `keep`, what backward needs; what
     there is none of is empty.
@@ -199,7 +200,8 @@ class RecurrentLayer(Template):
                 unify(*pair)
         each, lstm = (count, width), mode == "lstm"
         kept = (count, KEPT[mode] * width) if keep and KEPT[mode] else none
-        return each, hidden, hidden if lstm else none, kept, each if keep else none, each if keep and lstm else none
+        return (each, hidden, hidden if lstm else none, kept, each if keep else none,
+                each if keep and lstm else none)
 
     def infer_dtype(x, *others, **attributes):
         return x
@@ -208,15 +210,17 @@ class RecurrentLayer(Template):
         named = slots_of(RecurrentLayer, inputs, attributes)
         planner.templates.recurrent.launch_layer(planner, mode, named, outputs, reverse, keep)
 
-    def derivative(grad, out, x, weight_ih, weight_hh, starts, hidden, cell=None, bias_ih=None, bias_hh=None, *,
-                   mode, reverse):
+    def derivative(grad, out, x, weight_ih, weight_hh, starts, hidden, cell=None, bias_ih=None, bias_hh=None,
+                   *, mode, reverse):
         lstm = mode == "lstm"
         of_given, of_own, of_hidden, of_cell = recurrent_gradient(      # noqa: F821
-            grad[0], grad[1], grad[2] if lstm else None, x, weight_ih, weight_hh, starts, hidden, cell, bias_ih,
-            bias_hh, out[0], out[3] if KEPT[mode] else None, out[4], out[5] if lstm else None, mode, reverse)
+            grad[0], grad[1], grad[2] if lstm else None, x, weight_ih, weight_hh, starts, hidden, cell,
+            bias_ih, bias_hh, out[0], out[3] if KEPT[mode] else None, out[4], out[5] if lstm else None, mode,
+            reverse)
         if mode != "gru":
             of_own = of_given
-        of_weight_hh = recurrent_weight_gradient(of_own, out[4], out[0], hidden, starts, reverse)  # noqa: F821
+        of_weight_hh = recurrent_weight_gradient(of_own, out[4], out[0], hidden, starts,   # noqa: F821
+                                                 reverse)
         biases = (None, None) if bias_ih is None else (total(of_given, 0), total(of_own, 0))
         return (mm(of_given, weight_ih), mm(transpose(of_given, 0, 1), x), of_weight_hh, None, of_hidden,
                 of_cell if lstm else None, *biases)
@@ -226,8 +230,8 @@ class RecurrentLayer(Template):
 class RecurrentGradient(Template):
     """(of projected, of the state's product where that differs, of hidden, of cell) of a RecurrentLayer.
 
-    The kernel reads what the layer kept; the layer's operands are there for derivatives of higher order, which
-    run step by step.
+    The kernel reads what the layer kept; the layer's operands are there for derivatives of higher order,
+    which run step by step.
     """
 
     internal = True
@@ -293,15 +297,19 @@ def slots_of(operation, inputs, attrs):
 
 @op
 class StackedStates(Template):
-    """(count, batch, hidden) of count states (batch, hidden)."""
+    """(count, batch, hidden) of two to eight states (batch, hidden): the last ones of a network's layers."""
 
     internal = True
     kind = "scan"
-    signature = "states"
-    operands = ("states",)
+    operands = ("s0", "s1", "s2", "s3", "s4", "s5", "s6", "s7")
+    signature = "s0, s1" + "".join(f", {name}=None" for name in operands[2:])
     dtypes = FLOATING
 
     def infer_shape(*shapes, **attributes):
+        if current() is not None:
+            for shape in shapes[1:]:
+                unify(shape[0], shapes[0][0])
+                unify(shape[1], shapes[0][1])
         return (len(shapes), *shapes[0])
 
     def infer_dtype(first, *others, **attributes):
@@ -310,12 +318,20 @@ class StackedStates(Template):
     def lower(planner, inputs, outputs, **attributes):
         out = outputs[0]
         for number, source in enumerate(inputs):
-            planner.copy(source, planner.window(out, source.shape, out.strides[1:], number * out.strides[0]))
+            offset = number * out.strides[0]
+            planner.copy(source, planner.window(out, source.shape, out.strides[1:], offset))
 
     def derivative(grad):
         count, rows, width = grad.shape
-        return tuple(reshape(slice_(grad, (("slice", i, i + 1, 1), ("slice", 0, rows, 1), ("slice", 0, width, 1))),
-                             (rows, width)) for i in range(count))
+        states = reshape(grad, (count * rows, width))
+        return tuple(rows_of(states, i * rows, (i + 1) * rows) for i in range(count))
+
+
+def stacked(states):
+    """The states of the layers, one below the other: (layers, batch, hidden)."""
+    if len(states) == 1:
+        return unsqueeze(states[0], 0)
+    return stacked_states(*states) if len(states) <= 8 else stack(states)       # noqa: F821
 
 
 def recurrent(mode, rows, starts, hidden, cell=None, *, weight_ih, weight_hh, bias_ih=None, bias_hh=None,
@@ -377,7 +393,8 @@ def step_by_step(of_output, of_last, of_last_cell, input, weight_ih, weight_hh, 
     order = order[::-1] if reverse else order
     steps, state = {}, (hidden, cell)
     for t in order:
-        state, steps[t] = _forward_step(rows_of(projected, bounds[t], bounds[t + 1]), state, weight_hh, bias_hh, mode)
+        given = rows_of(projected, bounds[t], bounds[t + 1])
+        state, steps[t] = _forward_step(given, state, weight_hh, bias_hh, mode)
     found, state = {}, (of_last, of_last_cell)
     for t in reversed(order):
         grad = rows_of(of_output, bounds[t], bounds[t + 1])
@@ -441,7 +458,8 @@ def _backward_step(grad, state, kept, weight, mode):
         of_new = grad * (1.0 - update) * (1.0 - new * new)
         of_update = grad * (hidden - new) * update * (1.0 - update)
         of_reset = of_new * own * reset * (1.0 - reset)
-        of_given, of_own = cat((of_reset, of_update, of_new), 1), cat((of_reset, of_update, of_new * reset), 1)
+        of_given = cat((of_reset, of_update, of_new), 1)
+        of_own = cat((of_reset, of_update, of_new * reset), 1)
         return (_joined(grad * update + mm(of_own, weight), others), None), (of_given, of_own)
     out, = kept
     slope = grad * (1.0 - out * out) if mode == "tanh" else where(out > 0, grad, 0.0)

@@ -7,9 +7,10 @@ that view.
 from flambeau.base.errors import fail
 from flambeau.ops import plans
 from flambeau.ops import view as views
+from flambeau.ops.kinds import View, contiguous_copy
 from flambeau.ops.shape import select, swapaxes, swapdims
-from flambeau.ops.spec import FUNCTIONS, public
-from flambeau.ops.strided import Recorded, as_strided
+from flambeau.ops.spec import FUNCTIONS, op, public
+from flambeau.ops.strided import as_strided
 from flambeau.ops.view import squeeze, transpose, unsqueeze
 from flambeau.runtime import _core
 from flambeau.types.dtype import complex64, complex128, float32, float64
@@ -18,27 +19,6 @@ from flambeau.types.shape import numel
 
 
 # -------------------------------------------------------------------------------- bytes seen as another dtype
-class ViewAsReal(Recorded):
-    """On the tape: complex elements seen as pairs."""
-
-    name = "view_as_real"
-
-    @staticmethod
-    def derivative(grad, x):
-        return view_as_complex(grad)
-
-
-class ViewAsComplex(Recorded):
-    """On the tape: pairs seen as complex elements."""
-
-    name = "view_as_complex"
-
-    @staticmethod
-    def derivative(grad, x):
-        return view_as_real(grad)
-
-
-VIEW_AS_REAL, VIEW_AS_COMPLEX = ViewAsReal(), ViewAsComplex()
 COMPLEX = {complex64: float32, complex128: float64}
 
 
@@ -53,7 +33,60 @@ def _other_dtype(operation, x, shape, strides, dtype):
     out = read_as(x, shape, strides, dtype)
     if x.requires_grad and _core.grad_mode():
         plans.record_python(operation, (x,), out, {})
+        out.shown_of = x, operation         # whose history changes with a write (write.py)
     return out
+
+
+class OtherDtype(View):
+    """A view whose elements have another dtype."""
+
+    internal = True
+    remembered = False
+
+
+@op
+class ComplexAsPairs(OtherDtype):
+    """Complex elements as pairs of their parts along a new last axis."""
+
+    name = "_complex_as_pairs"
+
+    def infer(self, inputs, attrs):
+        return [(COMPLEX[inputs[0].dtype], (*inputs[0].shape, 2))]
+
+    def eager(self, values):
+        x = values["input"]
+        return _other_dtype(self, x, (*x.shape, 2), (*(2 * s for s in x.stride()), 1), COMPLEX[x.dtype])
+
+    def derivative(grad, x):
+        return _pairs_as_complex(grad)         # noqa: F821
+
+
+@op
+class PairsAsComplex(OtherDtype):
+    """Pairs along the last axis as complex elements; a copy where they do not lie in memory as such."""
+
+    name = "_pairs_as_complex"
+
+    def infer(self, inputs, attrs):
+        return [(_complex_of(inputs[0].dtype), tuple(inputs[0].shape[:-1]))]
+
+    def eager(self, values):
+        x = values["input"]
+        if not _lies_as_complex(x.stride()):
+            x = contiguous_copy(x)
+        return _other_dtype(self, x, tuple(x.shape[:-1]), tuple(s // 2 for s in x.stride()[:-1]),
+                            _complex_of(x.dtype))
+
+    def derivative(grad, x):
+        return _complex_as_pairs(grad)         # noqa: F821
+
+
+def _complex_of(part):
+    return next((c for c, p in COMPLEX.items() if p is part), None)
+
+
+def _lies_as_complex(strides):
+    return strides[-1] == 1 and not any(s % 2 for s in strides[:-1])
 
 
 @public(method=False)
@@ -61,26 +94,22 @@ def view_as_real(input):
     """A complex tensor as real and imaginary parts along a new last axis of size 2, a view."""
     if input.dtype not in COMPLEX:
         fail("view_as_real", "view_as_real is only supported for complex tensors", input.dtype)
-    return _other_dtype(VIEW_AS_REAL, input, (*input.shape, 2), (*(2 * s for s in input.stride()), 1),
-                        COMPLEX[input.dtype])
+    return _complex_as_pairs(input)         # noqa: F821
 
 
 @public(method=False)
 def view_as_complex(input):
     """Pairs along the last axis, of size 2 and stride 1, as complex elements, a view."""
-    dtype = next((c for c, part in COMPLEX.items() if part is input.dtype), None)
-    if dtype is None:
+    if _complex_of(input.dtype) is None:
         fail("view_as_complex", "view_as_complex is only supported for half, float and double tensors",
              input.dtype)
     if not input.ndim or input.shape[-1] != 2:
         fail("view_as_complex", "Tensor must have a last dimension of size 2", tuple(input.shape))
-    strides = input.stride()
-    if strides[-1] != 1 or any(s % 2 for s in strides[:-1]):
+    if not _lies_as_complex(input.stride()):
         fail("view_as_complex",
              "Tensor must have a last dimension with stride 1, and other strides divisible by 2",
-             strides)
-    strides = tuple(s // 2 for s in strides[:-1])
-    return _other_dtype(VIEW_AS_COMPLEX, input, tuple(input.shape[:-1]), strides, dtype)
+             input.stride())
+    return _pairs_as_complex(input)         # noqa: F821
 
 
 def part_of(name, which):
@@ -98,6 +127,7 @@ def part_of(name, which):
     return public(method=False)(function)
 
 
+_core.attach_attribute("__complex__", lambda self: complex(self.item()))
 part_of("real", 0)
 part_of("imag", 1)
 

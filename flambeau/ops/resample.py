@@ -1,4 +1,4 @@
-"""Sums of a few neighbours along one axis: resampling and means of windows. Several axes are done one by one."""
+"""Sums of a few neighbours along one axis: resampling and means of windows; several axes one by one."""
 
 from flambeau.base.lazy import LazyModule
 from flambeau.ops.kinds import Window
@@ -12,8 +12,8 @@ FORMULA = "mode, numbers=(), align_corners=False, include_pad=True"
 
 
 class AlongAxis(Window):
-    """What resampling an axis and its gradient share. mode: see compiler.band.Band; numbers: (factor,), () where
-    the sizes decide, or (window, stride, padding)."""
+    """What resampling an axis and its gradient share. mode: see compiler.band.Band; numbers: (factor,), ()
+    where the sizes decide, or (window, stride, padding)."""
 
     internal = True
     dtypes = FLOATING
@@ -44,7 +44,8 @@ class ResampleAxis(AlongAxis):
         lower(planner, inputs[0], outputs[0], axis, False, **formula)
 
     def derivative(grad, x, *, axis, count, mode, numbers, align_corners, include_pad):
-        return resample_axis_gradient(grad, axis, x.shape[axis], mode, numbers, align_corners, include_pad)  # noqa: F821
+        formula = mode, numbers, align_corners, include_pad
+        return resample_axis_gradient(grad, axis, x.shape[axis], *formula)              # noqa: F821
 
     def reference(input, axis, count, mode, **formula):
         size, result = input.shape[axis], []
@@ -75,4 +76,5 @@ class ResampleAxisGradient(AlongAxis):
         lower(planner, inputs[0], outputs[0], axis, True, **formula)
 
     def derivative(g, grad, *, axis, size, mode, numbers, align_corners, include_pad):
-        return resample_axis(g, axis, grad.shape[axis], mode, numbers, align_corners, include_pad)          # noqa: F821
+        formula = mode, numbers, align_corners, include_pad
+        return resample_axis(g, axis, grad.shape[axis], *formula)                       # noqa: F821

@@ -10,21 +10,21 @@ from collections import namedtuple
 from flambeau.base.errors import ArgumentError, fail
 from flambeau.base.lazy import LazyModule
 from flambeau.ops.chosen import true_places
-from flambeau.ops.create import full
+from flambeau.ops.create import full, iota
 from flambeau.ops.elementwise import EVERY, full_like, where
-from flambeau.ops.host import array_of, run_host, tensor_of
+from flambeau.ops.extreme import argmax
+from flambeau.ops.host import array_of, tensor_of
 from flambeau.ops.index import gather, gather_sum, index_select
 from flambeau.ops.join import cat
-from flambeau.ops.kinds import Opaque, Template
+from flambeau.ops.kinds import Composite, Template
 from flambeau.ops.out import with_out
 from flambeau.ops.reduce import sum
 from flambeau.ops.samples import ulps, unary_samples
-from flambeau.ops.scan import cumsum
+from flambeau.ops.scan import cummax, cumsum
 from flambeau.ops.scatter import scatter_elements
 from flambeau.ops.spec import op, public
-from flambeau.ops.view import narrow, reshape, squeeze
+from flambeau.ops.view import clone, narrow, reshape, squeeze
 from flambeau.ops.write import number_in_memory
-from flambeau.runtime import _core
 from flambeau.runtime._core import Tensor
 from flambeau.types.dim import Dim
 from flambeau.types.dtype import bool_, int32, int64
@@ -224,7 +224,7 @@ def _at_rank(input, rank, dim, keepdim):
 
 
 @op
-class Mode(Opaque):
+class Mode(Composite):
     """(values, indices) of the most frequent element along `dim`: the smallest of several, its last place."""
 
     signature = "input, dim=-1, keepdim=False"
@@ -238,26 +238,18 @@ class Mode(Opaque):
     def prepare(self, values):
         return values | {"dim": line_axis("mode", values["input"], values["dim"], True)}
 
-    def infer(self, inputs, attrs):
-        shape, dim = tuple(inputs[0].shape), attrs["dim"]
-        if shape:
-            shape = (*shape[:dim], *((1,) if attrs["keepdim"] else ()), *shape[dim + 1:])
-        return [(inputs[0].dtype, shape), (int64, shape)]
-
-    def eager(self, values):
-        x = values["input"]
-        result = run_host(self, values | {"input": x.detach()})
-        if x.requires_grad and _core.grad_mode():
-            rule = _core.BackwardRule(0, 1, True, [], [], None)     # the places, and of the input its shape
-            _core.record(self.native, rule, (x,), tuple(result), {"dim": values["dim"]}, True)
-        return result
-
-    def host(x, *, dim, keepdim):
-        if x.ndim == 0:
-            return x, numpy.zeros((), "int64")
-        places = numpy.moveaxis(most_frequent(numpy.moveaxis(x, dim, -1)), -1, dim)
-        results = numpy.take_along_axis(x, places, dim), places
-        return results if keepdim else tuple(r.squeeze(dim) for r in results)
+    def compute(input, dim=-1, keepdim=False):
+        if not input.ndim:
+            return clone(input), full((), 0, int64)
+        size, shape = input.shape[dim], tuple(input.shape)
+        values, places = sort(input, dim)                       # noqa: F821
+        first = full((*shape[:dim], 1, *shape[dim + 1:]), True, bool_)
+        fresh = cat((first, narrow(values, dim, 1, size - 1) != narrow(values, dim, 0, size - 1)), dim)
+        at = iota(tuple(size if axis == dim else 1 for axis in range(len(shape))), dim)
+        start = cummax(where(fresh, at, 0), dim)[0]
+        longest = argmax(at - start, dim, True)         # the element with the most equal ones in front
+        found = [gather(f, dim, longest) for f in (values, places)]
+        return tuple(found if keepdim else [squeeze(f, dim) for f in found])
 
     def reference(input, dim=-1, keepdim=False):
         def line_mode(line):
@@ -273,17 +265,6 @@ class Mode(Opaque):
         shape = (*x.shape[:dim], 1, *x.shape[dim + 1:])
         places = out[1] if getattr(type(out[1]), "is_traced", False) else out[1].detach()
         return gather_sum(reshape(grads[0], shape), dim, reshape(places, shape), x.shape[dim])
-
-
-def most_frequent(lines):
-    """The place of the most frequent element of each line (the last axis) of an array, as a line of one."""
-    lines = lines.view("uint8") if lines.dtype == bool else lines
-    places, at = numpy.argsort(lines, axis=-1, kind="stable"), numpy.arange(lines.shape[-1])
-    values = numpy.take_along_axis(lines, places, -1)
-    fresh = numpy.ones(lines.shape, bool)
-    fresh[..., 1:] = values[..., 1:] != values[..., :-1]
-    run = at - numpy.maximum.accumulate(numpy.where(fresh, at, 0), axis=-1)     # equal elements in front
-    return numpy.take_along_axis(places, run.argmax(-1)[..., None], -1)
 
 
 # ------------------------------------------------------------------------------ places in sorted sequences

@@ -26,14 +26,16 @@ NUMBERS = "kernel_size, stride=(1, 1), padding=(0, 0), dilation=(1, 1), groups=1
 
 @op
 class Convolution(Convolving):
-    """out[n, k] = bias[k] + sum over c, r, s of input[n, c, moved by (r, s)] * weight[k, c, r, s]."""
+    """out[n, k] = bias[k] + sum over c, r, s of input[n, c, moved by (r, s)] * weight[k, c, r, s].
+
+    Over two axes, or over three with the depth in front.
+    """
 
     signature = f"input, weight, bias, {NUMBERS}"
     operands = ("input", "weight", "bias")
 
     def infer_shape(x, w, bias=None, *, kernel_size, stride, padding, dilation, groups, **attrs):
-        return (x[0], w[0], *(out_size(x[2 + i], kernel_size[i], stride[i], padding[i],
-                                       dilation[i]) for i in (0, 1)))
+        return (x[0], w[0], *map(out_size, x[2:], kernel_size, stride, padding, dilation))
 
     def lower(planner, inputs, outputs, *, kernel_size, stride, padding, dilation, groups, **attrs):
         x = inputs[0]
@@ -45,8 +47,8 @@ class Convolution(Convolving):
         from flambeau.ops.reduce import sum as total
         window = (kernel_size, stride, padding, dilation, groups)
         grads = (convolution_input_gradient(grad, w, tuple(x.shape), *window),      # noqa: F821
-                 convolution_weight_gradient(x, grad, tuple(w.shape), *window))     # noqa: F821
-        return grads if b is None else (*grads, total(grad, (0, 2, 3)))
+                 weight_gradient(x, grad, tuple(w.shape), *window))
+        return grads if b is None else (*grads, total(grad, (0, *range(2, grad.ndim))))
 
     def samples(rng, shape):
         return [rng.uniform(-1, 1, (2, 4, 6, 5)), rng.uniform(-1, 1, (6, 4, 3, 3)), rng.uniform(-1, 1, (6,))]
@@ -55,12 +57,39 @@ class Convolution(Convolving):
 
     def reference(input, weight, bias=None, kernel_size=None, stride=(1, 1), padding=(0, 0), dilation=(1, 1),
                   groups=1):
-        columns = unfold(input, kernel_size, stride, padding, dilation)         # n, c, r, s, oh, ow
-        n, c, r, s, oh, ow = columns.shape
-        columns = columns.reshape(n, groups, c // groups, r, s, oh, ow)
-        filters = weight.reshape(groups, weight.shape[0] // groups, c // groups, r, s)
-        out = numpy.einsum("ngcrsxy,gkcrs->ngkxy", columns, filters).reshape(n, weight.shape[0], oh, ow)
-        return out if bias is None else out + bias[:, None, None]
+        axes = tuple(range(2, input.ndim))
+        padded = numpy.pad(input, ((0, 0), (0, 0), *((p, p) for p in padding)))
+        spans = tuple(d * (k - 1) + 1 for k, d in zip(kernel_size, dilation))
+        windows = numpy.lib.stride_tricks.sliding_window_view(padded, spans, axes)
+        windows = windows[(slice(None), slice(None), *(slice(None, None, s) for s in (*stride, *dilation)))]
+        n, c, *out_sizes = windows.shape[:input.ndim]
+        windows = windows.reshape(n, groups, c // groups, *out_sizes, -1)
+        filters = weight.reshape(groups, weight.shape[0] // groups, c // groups, -1)
+        out = numpy.einsum("ngc...t,gkct->ngk...", windows, filters).reshape(n, weight.shape[0], *out_sizes)
+        return out if bias is None else out + bias.reshape(-1, *(1 for _ in axes))
+
+
+def weight_gradient(x, grad, size, kernel_size, stride, padding, dilation, groups):
+    """The gradient of a convolution's weight of shape `size`. Over three axes each tap of the depth has a
+    gradient over two: of the planes that it connects."""
+    window = kernel_size[-2:], stride[-2:], padding[-2:], dilation[-2:], groups
+    if len(kernel_size) == 2:
+        return convolution_weight_gradient(x, grad, size, *window)                  # noqa: F821
+    from flambeau.ops.join import stack
+    from flambeau.ops.padding import pad
+    from flambeau.ops.view import permute, reshape, slice_
+
+    def planes(volume):             # (n, c, d, h, w) -> (n * d, c, h, w)
+        n, c, d, *plane = volume.shape
+        return reshape(permute(volume, (0, 2, 1, 3, 4)), (n * d, c, *plane))
+
+    x = pad(x, (0, 0, 0, 0, padding[0], padding[0])) if padding[0] else x
+    whole = [("slice", 0, count, 1) for count in x.shape[:2]]
+    reach, step, seen = (grad.shape[2] - 1) * stride[0] + 1, stride[0], planes(grad)
+    starts = [tap * dilation[0] for tap in range(kernel_size[0])]
+    parts = [planes(slice_(x, (*whole, ("slice", start, start + reach, step)))) for start in starts]
+    return stack([convolution_weight_gradient(part, seen, (*size[:2], *size[3:]), *window)      # noqa: F821
+                  for part in parts], 2)
 
 
 def unfold(image, kernel, stride, padding, dilation):
@@ -98,7 +127,7 @@ class ConvolutionInputGradient(Convolving):
     def derivative(g, grad, w, *, size, kernel_size, stride, padding, dilation, groups):
         window = (kernel_size, stride, padding, dilation, groups)
         return (convolution(g, w, None, *window),                                   # noqa: F821
-                convolution_weight_gradient(g, grad, tuple(w.shape), *window))      # noqa: F821
+                weight_gradient(g, grad, tuple(w.shape), *window))
 
 
 @op

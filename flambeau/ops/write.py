@@ -67,7 +67,8 @@ def _zero_dim(target, value):
 
 
 _C_TYPES = {"bool": ctypes.c_bool, "float32": ctypes.c_float, "float64": ctypes.c_double,
-            **{f"{sign}int{bits}": getattr(ctypes, f"c_{sign}int{bits}") for sign in ("", "u") for bits in (8, 16, 32, 64)}}
+            **{name: getattr(ctypes, f"c_{name}") for name in
+               ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")}}
 
 
 def number_in_memory(value, dtype):
@@ -82,13 +83,15 @@ def number_in_memory(value, dtype):
 
 
 def _write_complex(target, source):
-    """The two parts of complex elements are written as floating point tensors."""
+    """Complex elements are written as floating point tensors: pairs, or one part after the other."""
     if isinstance(source, Tensor) and source.dtype.kind == "c":
-        parts = strided.complex_parts(source)
+        from flambeau.ops.complex_kernels import seen_as_pairs
+        source = source.clone() if source.storage_ is target.storage_ else source
+        write(seen_as_pairs(target), seen_as_pairs(source))
     else:
         parts = (source, 0) if isinstance(source, Tensor) else (source.real, source.imag)
-    for place, part in zip(strided.complex_parts(target), parts):
-        write(place, part)
+        for place, part in zip(strided.complex_parts(target), parts):
+            write(place, part)
     target._bump_version()
     return target
 
@@ -100,10 +103,17 @@ def check_write(name, target):
     if target.is_leaf:
         fail(name, "a leaf Variable that requires grad is being used in an in-place operation",
              hint="wrap the write in no_grad(), or use the out-of-place form")
-    base = target._base
+    shown, _ = shown_by(target)
+    base = target._base if shown is None else shown
     if base is not None and base.requires_grad and base.is_leaf:
         fail(name, "a view of a leaf Variable that requires grad is being used in an in-place operation",
              hint="wrap the write in no_grad(), or use the out-of-place form")
+
+
+def shown_by(target):
+    """(tensor, op) where the target or its base is the memory of the tensor seen by the op as another dtype."""
+    base = target if target._base is None else target._base
+    return getattr(base, "shown_of", (None, None))
 
 
 def inplace(operation, args, kwargs=None):
@@ -160,7 +170,16 @@ def assign(operation, target, result):
 
 
 def _follow(target, result):
-    """After a recorded write: the history of the target, and of the base whose memory it shows."""
+    """After a recorded write: the history of the target, and of what it shows the memory of."""
+    shown, _ = shown_by(target)
+    _follow_base(target, result)
+    if shown is not None:
+        back = "_pairs_as_complex" if shown.dtype.kind == "c" else "_complex_as_pairs"
+        _follow(shown, REGISTRY[back].function(target if target._base is None else target._base))
+        shown._bump_version()
+
+
+def _follow_base(target, result):
     base = target._base
     if base is None or (base.requires_grad and not target.requires_grad):       # the latter: a detached alias
         _core.rebase(target, result)

@@ -61,11 +61,13 @@ cdef class Plan:
     """
     cdef public int n_inputs, n_outputs
     cdef int n_registers, n_loads, n_checks, n_code, n_buffers
-    cdef int64_t* initial
+    cdef int64_t* registers              # as of the last call
+    cdef bint sized                      # and worked out from its sizes
     cdef int* loads
     cdef int* checks
     cdef int* code
     cdef int* buffers
+    cdef int* returned                   # of each buffer: is it an output?
     cdef int* in_codes
     cdef list steps
     cdef list outputs
@@ -77,13 +79,15 @@ cdef class Plan:
         cdef int i
         self.spec = spec
         self.n_inputs, self.n_registers = spec["n_inputs"], len(spec["registers"])
-        self.initial = <int64_t*>malloc((self.n_registers if self.n_registers else 1) * sizeof(int64_t))
+        self.registers = <int64_t*>malloc((self.n_registers if self.n_registers else 1) * sizeof(int64_t))
         for i in range(self.n_registers):
-            self.initial[i] = spec["registers"][i]
+            self.registers[i] = spec["registers"][i]
         self.n_loads, self.loads = len(spec["loads"]), int_array([v for row in spec["loads"] for v in row])
         self.n_checks, self.checks = len(spec["checks"]), int_array([v for row in spec["checks"] for v in row])
         self.n_code, self.code = len(spec["code"]), int_array([v for row in spec["code"] for v in row])
         self.n_buffers, self.buffers = len(spec["buffers"]), int_array([v for row in spec["buffers"] for v in row])
+        returned = {row[0] - self.n_inputs for row in spec["outputs"]}
+        self.returned = int_array([i in returned for i in range(self.n_buffers)])
         self.in_codes = int_array(spec["in_codes"])
         self.steps = [Step(s) for s in spec["steps"]]
         self.outputs = [Output(o) for o in spec["outputs"]]
@@ -93,11 +97,12 @@ cdef class Plan:
             raise ValueError("a plan with too many operands or sizes")
 
     def __dealloc__(self):
-        free(self.initial)
+        free(self.registers)
         free(self.loads)
         free(self.checks)
         free(self.code)
         free(self.buffers)
+        free(self.returned)
         free(self.in_codes)
 
 
@@ -146,7 +151,6 @@ cdef int run_code(Plan plan, int64_t* r) except -1:
     return 0
 
 
-@cython.cdivision(True)
 cdef inline int64_t floor_quotient(int64_t a, int64_t b) noexcept:
     if b == 0:
         return 0
@@ -156,10 +160,12 @@ cdef inline int64_t floor_quotient(int64_t a, int64_t b) noexcept:
 
 
 cdef int load_operands(Plan plan, Frame* f, PyObject** args) except -1:
+    """Fill the frame's places and registers; the sizes of the last call are not worked out again."""
     cdef int i
     cdef int* row
+    cdef int64_t value
+    cdef int64_t* r = plan.registers
     cdef Tensor t
-    memcpy(f.registers, plan.initial, plan.n_registers * sizeof(int64_t))
     for i in range(plan.n_inputs):
         f.owners[i] = NULL
         if is_tensor(args[i]):
@@ -167,15 +173,28 @@ cdef int load_operands(Plan plan, Frame* f, PyObject** args) except -1:
         else:
             put_number(args[i], plan.in_codes[i], &f.slots[i])
             f.places[i] = <char*>&f.slots[i]
+    if plan.random is not None:
+        draw_random(plan)
     for i in range(plan.n_loads):
         row = plan.loads + 4 * i
         t = <Tensor>args[row[1]]
         if row[2] == 0:
-            f.registers[row[0]] = t.dims[row[3]]
+            value = t.dims[row[3]]
         elif row[2] == 1:
-            f.registers[row[0]] = t.dims[t.ndim_ + row[3]]
+            value = t.dims[t.ndim_ + row[3]]
         else:
-            f.registers[row[0]] = t.numel_
+            value = t.numel_
+        if r[row[0]] != value:
+            r[row[0]] = value
+            plan.sized = False
+    if not plan.sized:
+        run_code(plan, r)
+        for i in range(plan.n_checks):
+            if r[plan.checks[2 * i]] != r[plan.checks[2 * i + 1]]:
+                _HOOKS["plan_check"](plan, tuple([<object>args[i] for i in range(plan.n_inputs)]))
+                raise RuntimeError("sizes do not agree")
+        plan.sized = True
+    memcpy(f.registers, r, plan.n_registers * sizeof(int64_t))
     return 0
 
 
@@ -183,19 +202,17 @@ cdef int run_plan(Plan plan, PyObject** args, PyObject** outs) except -1:
     """Run on n_inputs tensors or numbers; outs receives n_outputs new tensors."""
     cdef Frame f
     cdef int i
+    cdef int64_t size
     load_operands(plan, &f, args)
-    if plan.random is not None:
-        draw_random(plan, &f)
-    run_code(plan, f.registers)
-    for i in range(plan.n_checks):
-        if f.registers[plan.checks[2 * i]] != f.registers[plan.checks[2 * i + 1]]:
-            _HOOKS["plan_check"](plan, tuple([<object>args[i] for i in range(plan.n_inputs)]))
-            raise RuntimeError("sizes do not agree")
     for i in range(plan.n_buffers):
         f.owners[plan.n_inputs + i] = NULL
     try:
         for i in range(plan.n_buffers):
-            storage = new_storage(f.registers[plan.buffers[2 * i + 1]] * _ITEMSIZE[plan.buffers[2 * i]])
+            size = f.registers[plan.buffers[2 * i + 1]] * _ITEMSIZE[plan.buffers[2 * i]]
+            if size == 0 and not plan.returned[i]:
+                f.places[plan.n_inputs + i] = NULL
+                continue
+            storage = new_storage(size)
             f.owners[plan.n_inputs + i] = <PyObject*>storage
             cpython_incref(<PyObject*>storage)
             f.places[plan.n_inputs + i] = storage.ptr
@@ -212,10 +229,11 @@ cdef int run_plan(Plan plan, PyObject** args, PyObject** outs) except -1:
     return 0
 
 
-cdef int draw_random(Plan plan, Frame* f) except -1:
+cdef int draw_random(Plan plan) except -1:
     seed, offset = _HOOKS["draw_random"](plan)
-    f.registers[<int>plan.random[0]] = seed
-    f.registers[<int>plan.random[1]] = offset
+    plan.registers[<int>plan.random[0]] = seed
+    plan.registers[<int>plan.random[1]] = offset
+    plan.sized = False
     return 0
 
 

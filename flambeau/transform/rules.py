@@ -309,6 +309,19 @@ def _convolution_weight(level, operation, values):
     return _unfolded(call(operation, changed), level)
 
 
+def _attention(level, operation, values):
+    """All examples as one batch, each with its own draw of what is dropped out."""
+    if values["seed"] is not None and level.randomness != "different":
+        if level.randomness == "error":
+            refuse_draw("dropout")
+        return example_by_example(level, operation, values)
+    numbers = [v for v in values.values() if isinstance(v, Tensor) and v.ndim == 0]
+    if any(map(level.batched, numbers)):
+        return example_by_example(level, operation, values)
+    changed = {n: _folded(v, level) if isinstance(v, Tensor) and v.ndim else v for n, v in values.items()}
+    return tuple(_unfolded(result, level) for result in call(operation, changed))
+
+
 # ---------------------------------------------------------------------------------- opaque, random
 def dense(level, operation, values):
     """Linear algebra over the last axes: the batch is one more axis in front."""
@@ -334,11 +347,15 @@ def opaque(level, operation, values):
     return example_by_example(level, operation, values)
 
 
+def refuse_draw(name):
+    fail("vmap", f"{name} draws random numbers, which was not allowed",
+         hint="call vmap with randomness='different' (each example its own) or 'same'")
+
+
 def random(level, operation, values):
     """A draw in the shape of its first operand."""
     if level.randomness == "error":
-        fail("vmap", f"{operation.name.strip('_')} draws random numbers, which was not allowed",
-             hint="call vmap with randomness='different' (each example its own) or 'same'")
+        refuse_draw(operation.name.strip("_"))
     first = operation.operands[0]
     like = values[first]
     if level.randomness == "different" or operation.name not in ("uniform_like", "normal_like", "integer_like"):
@@ -354,10 +371,12 @@ RULES = {
     "var_mean": along_axes, "norm": along_axes, "_power_norm": along_axes, "mode": along_axes,
     "reshape": _reshape, "view": _reshape, "expand": _expand, "squeeze": _squeeze, "transpose": _transpose,
     "permute": _view(_permute), "slice_": _view(_slice), "unsqueeze": _view(_axes_of_view),
+    "_complex_as_pairs": _view(lambda *given: {}), "_pairs_as_complex": _view(lambda *given: {}),
     "diagonal": _view(_axes_of_view), "unfold": _view(_axes_of_view), "_reversed": _view(_axes_of_view),
     "unslice": _unslice, "index_select": _index_rows("gather"), "index_sum": _index_rows("gather_sum"),
     "gather": _index_elements, "gather_sum": _index_elements, "_scatter_elements": _scatter_elements, "cat": _cat,
     "mm": _product, "matmul": _matmul, "linear_rows": _linear, "linear_row": _linear,
+    "attention": _attention, "attention_gradient": _attention,
     "convolution": _convolution, "convolution_input_gradient": _convolution,
     "convolution_weight_gradient": _convolution_weight,
     "uniform_like": random, "normal_like": random, "integer_like": random, "dropout_with_key": random,

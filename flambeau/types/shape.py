@@ -176,8 +176,11 @@ class Axes:
     def __str__(self):
         return ", ".join(map(" ".join, self.inputs)) + " -> " + " ".join(self.output)
 
-    def bind(self, *shapes, op="contraction", unify=None):
-        """({name: size}, batch shape) of the inputs' shapes. Batch axes broadcast; named sizes must agree."""
+    def bind(self, *shapes, op="contraction", unify=None, hint=True):
+        """({name: size}, batch shape) of the inputs' shapes. Batch axes broadcast; named sizes must agree.
+
+        hint: look for a transposed operand that would fit, where they do not.
+        """
         if len(shapes) != len(self.inputs):
             fail(op, "wrong number of operands", got=len(shapes), want=len(self.inputs), kind=TypeError)
         sizes, batches = {}, []
@@ -190,7 +193,7 @@ class Axes:
                 if known != size:
                     sizes[name] = _same_size(known, size, unify)
                     if sizes[name] is None:
-                        self._fail(name, known, size, shapes, op)
+                        self._fail(name, known, size, shapes, op, hint)
         return sizes, broadcast_shapes(*batches, op=op, unify=unify)
 
     def output_shape(self, *shapes, op="contraction", unify=None):
@@ -205,11 +208,11 @@ class Axes:
             result += batch if name == ELLIPSIS else (sizes[name],)
         return result
 
-    def _fail(self, name, a, b, shapes, op):
+    def _fail(self, name, a, b, shapes, op, hint):
         side = "inner" if name in self.contracted else "shared"
         mark = " @ " if len(shapes) == 2 and side == "inner" else ", "
         fail(op, f"{side} sizes differ ({name}: {a} and {b})", got=mark.join(map(show_shape, shapes)),
-             hint=self._hint(shapes), kind=ShapeError)
+             hint=self._hint(shapes) if hint else None, kind=ShapeError)
 
     def _hint(self, shapes):
         """A transposed operand that makes the sizes agree, or None."""
@@ -225,7 +228,7 @@ class Axes:
 
     def _agrees(self, shapes):
         try:
-            self.bind(*shapes)
+            self.bind(*shapes, hint=False)
         except RuntimeError:
             return False
         return True

@@ -3,7 +3,7 @@
 import numpy
 import pytest
 
-from flambeau.compiler import attention, attention_backward, jit, llvm
+from flambeau.compiler import attention, attention_backward, attention_single, jit, llvm
 from flambeau.compiler import target as targets
 from flambeau.compiler.expand import expand_math
 from flambeau.ir import loops_interpret
@@ -25,7 +25,7 @@ def spec_of(dtype=float32, causal=False, mask=None, dropout=False):
 
 
 def problem(spec, sizes=SIZES, seed=0):
-    """(arrays of one call of all kernels, params): row-major, query and results with the time before the heads."""
+    """(arrays of one call of all kernels, params): row-major, but query with the time before the heads."""
     random = numpy.random.default_rng(seed)
     batch, heads, group, length, source, width, value_width = sizes
     total = spec.total.numpy
@@ -42,8 +42,9 @@ def problem(spec, sizes=SIZES, seed=0):
     steps = {"batch": heads * group * length, "head": group * length, "member": length, "row": 1}
     late = {"batch": heads * group * length, "head": group, "member": 1, "row": heads * group}
     short = {"batch": heads * source, "head": source, "row": 1}
-    for name, strides, columns in (("query", late, width), ("output", steps, value_width), ("grad", steps, value_width),
-                                   ("query_grad", late, width), ("key", short, width), ("key_grad", short, width),
+    for name, strides, columns in (("query", late, width), ("query_grad", late, width),
+                                   ("output", steps, value_width), ("grad", steps, value_width),
+                                   ("key", short, width), ("key_grad", short, width),
                                    ("value", short, value_width), ("value_grad", short, value_width)):
         params |= {f"{name}_{axis}": stride * columns for axis, stride in strides.items()}
     for axis, size in zip(attention.MASK_AXES, numpy.array(arrays["mask"].strides) // 4):
@@ -63,7 +64,8 @@ def problem(spec, sizes=SIZES, seed=0):
 
 def kernels_of(spec, params, target=None):
     """Forward, gradient and fold."""
-    makers = attention.attention_kernel, attention_backward.gradient_kernel, attention_backward.fold_kernel
+    forward = attention_single.single_kernel if params["length"] == 1 else attention.attention_kernel
+    makers = forward, attention_backward.gradient_kernel, attention_backward.fold_kernel
     return [expand_math(verify(make(spec, params, target))) for make in makers]
 
 
@@ -103,20 +105,22 @@ RESULTS = ("output", "logsumexp", "query_grad", "key_grad", "value_grad")
     (float64, True, None, True), (float16, False, "numbers", False)], ids=str)
 def test_native_is_interpreted(dtype, causal, mask, dropout):
     spec = spec_of(dtype, causal, mask, dropout)
-    arrays, params = problem(spec, (1, 1, 2, 5, 7, 3, 4))
-    got, want = (run_all(spec, arrays, params, run) for run in (natively(), interpreted))
-    for name in RESULTS:
-        numpy.testing.assert_array_equal(got[name], want[name], err_msg=name)
+    for length in (1, 5):
+        arrays, params = problem(spec, (1, 1, 2, length, 7, 3, 4))
+        got, want = (run_all(spec, arrays, params, run) for run in (natively(), interpreted))
+        for name in RESULTS:
+            numpy.testing.assert_array_equal(got[name], want[name], err_msg=name)
 
 
 @pytest.mark.parametrize("target", K.runnable_targets(), ids=lambda t: t.name)
 def test_targets_give_the_same_bits(target):
-    spec = spec_of(causal=True, mask="numbers")
-    arrays, params = problem(spec, (1, 1, 1, 70, 101, 20, 9))
-    got = run_all(spec, arrays, params, natively(target), target)
-    want = run_all(spec, arrays, params, natively())
-    for name in RESULTS:
-        numpy.testing.assert_array_equal(got[name], want[name], err_msg=name)
+    for dtype, length in ((float32, 1), (float32, 70), (float64, 35)):
+        spec = spec_of(dtype, True, "numbers")
+        arrays, params = problem(spec, (1, 1, 1, length, 101, 20, 9))
+        got = run_all(spec, arrays, params, natively(target), target)
+        want = run_all(spec, arrays, params, natively())
+        for name in RESULTS:
+            numpy.testing.assert_array_equal(got[name], want[name], err_msg=name)
 
 
 @pytest.mark.parametrize("mask", list(MASKS))
@@ -173,13 +177,14 @@ def test_compiles_for_every_target(name):
     target = targets.by_name(name)
     for spec in (spec_of(causal=True), spec_of(bfloat16, mask="bool")):
         _, params = problem(spec)
-        for kernel in kernels_of(spec, params, target):
+        single = kernels_of(spec, params | {"length": 1}, target)[0]
+        for kernel in (*kernels_of(spec, params, target), single):
             assert jit.compile_text(llvm.emit(kernel, target), target)
 
 
 def test_kernels_are_printable():
     spec = spec_of(causal=True, mask="bool", dropout=True)
     _, params = problem(spec)
-    for kernel in kernels_of(spec, params):
+    for kernel in (*kernels_of(spec, params), kernels_of(spec, params | {"length": 1})[0]):
         assert_round_trip(kernel)
     assert int64 in {b.dtype for b in kernels_of(spec, params)[0].buffers}

@@ -29,9 +29,9 @@ LARGE = [(Convolution((3, 3), (1, 1), (1, 1), bias=True), (2, 20, 14, 14), 24),
          (Convolution((3, 3), (1, 1), (2, 2), (2, 2)), (2, 40, 7, 7), 9),
          (Convolution((4, 4), (2, 2), (5, 5)), (1, 3, 6, 6), 4),      # windows that see nothing but padding
          (Convolution((1, 1), (2, 2)), (2, 70, 10, 10), 140),
-         (Convolution((1, 1), groups=2), (2, 260, 17, 31), 66),               # one long row, blocks of channels
+         (Convolution((1, 1), groups=2), (2, 260, 17, 31), 66),       # one long row, blocks of channels
          (Convolution((1, 5), (1, 1), (0, 2)), (1, 7, 1, 1000), 31),          # parts of a row
-         (Convolution((3, 3), (3, 4), (2, 1), (2, 1)), (1, 5, 31, 33), 17),   # classes that are no power of two
+         (Convolution((3, 3), (3, 4), (2, 1), (2, 1)), (1, 5, 31, 33), 17),   # three and four classes
          (Convolution((3, 3), (1, 1), (4, 4), bias=True), (1, 3, 2, 1), 1),   # more padding than window
          (Convolution((2, 2), (5, 5)), (1, 3, 17, 17), 2),                    # places that no window sees
          (Convolution((9, 9), (1, 1), (16, 16), (4, 4)), (1, 2, 33, 33), 3),
@@ -101,8 +101,8 @@ def run(direct, arrays, params, runner=run_loaded, **schedule):
     buffers = {"weight": arrays["weight"], "packed": numpy.full(direct.packed_size(sizes), numpy.nan, dtype)}
     packed = runner(direct.pack, buffers, sizes)["packed"]
     result = arrays["grad_input" if backward else "output"]
-    buffers = {"source": arrays["grad_output" if backward else "input"], "weights": packed, "bias": arrays["bias"],
-               "result": numpy.full(result.shape, 77, result.dtype)}
+    buffers = {"source": arrays["grad_output" if backward else "input"], "weights": packed,
+               "bias": arrays["bias"], "result": numpy.full(result.shape, 77, result.dtype)}
     return runner(direct.kernel, buffers, sizes)["result"]
 
 
@@ -128,9 +128,37 @@ def test_every_odd_size():
     """Sizes of each axis in turn, past the borders of lanes, register blocks and blocks of channels."""
     spec = Convolution((3, 3), (1, 1), (1, 1), bias=True)
     for odd in (1, 2, 3, 5, 7, 17, 31, 33, 63, 65, 127, 255, 257):
-        for shape, outputs in (((1, odd, 3, 4), 5), ((1, 3, 3, 4), odd), ((1, 2, odd, 3), 3), ((1, 2, 3, odd), 17),
-                               ((odd, 2, 2, 3), 2)):
+        for shape, outputs in (((1, odd, 3, 4), 5), ((1, 3, 3, 4), odd), ((1, 2, odd, 3), 3),
+                               ((1, 2, 3, odd), 17), ((odd, 2, 2, 3), 2)):
             check(run_loaded, spec, shape, outputs, 1e-4)
+
+
+VOLUMES = [(Convolution((3, 3, 3), (1, 1, 1), (1, 1, 1), (1, 1, 1), bias=True), (2, 3, 5, 6, 7), 5),
+           (Convolution((2, 3, 1), (2, 1, 3), (1, 0, 2), (3, 1, 1), 2), (1, 4, 7, 5, 8), 34),
+           (Convolution((4, 2, 2), (3, 2, 2), (2, 1, 0), (1, 2, 1)), (1, 20, 9, 6, 5), 33),
+           (Convolution((1, 1, 1), (1, 1, 1), (0, 0, 0), (1, 1, 1)), (2, 5, 3, 4, 5), 18)]
+
+
+@pytest.mark.parametrize("spec, shape, outputs", VOLUMES, ids=str)
+def test_three_axes(spec, shape, outputs):
+    """Against windows in float64; the gradient is the one for which <output, g> = <input, gradient>."""
+    random = numpy.random.default_rng(0)
+    size = spec.output_size(*shape[2:])
+    x, g, bias = (random.normal(size=s).astype("f4") for s in (shape, (shape[0], outputs, *size), outputs))
+    weight = random.normal(size=(outputs, shape[1] // spec.groups, *spec.kernel)).astype("f4")
+    params = dict(zip(("N", "C", "D", "H", "W"), shape), K=outputs, **dict(zip(("OD", "OH", "OW"), size)))
+    arrays = {"input": x, "weight": weight, "bias": bias, "grad_output": g, "output": g, "grad_input": x}
+    padded = numpy.pad(x.astype("f8"), ((0, 0), (0, 0), *((p, p) for p in spec.padding)))
+    spans = tuple(d * (k - 1) + 1 for k, d in zip(spec.kernel, spec.dilation))
+    windows = numpy.lib.stride_tricks.sliding_window_view(padded, spans, (2, 3, 4))
+    windows = windows[(..., *(slice(None, None, s) for s in (*spec.stride, *spec.dilation)))]
+    windows = windows.reshape(shape[0], spec.groups, -1, *size, spec.taps)
+    filters = weight.astype("f8").reshape(spec.groups, outputs // spec.groups, -1, spec.taps)
+    expected = numpy.einsum("ngcxyzt,gkct->ngkxyz", windows, filters).reshape(g.shape)
+    got = run(direct_of("output", spec), arrays, params)
+    numpy.testing.assert_allclose(got, expected + spec.bias * bias.reshape(-1, 1, 1, 1), rtol=1e-4, atol=1e-4)
+    gradient = run(direct_of("grad_input", spec), arrays, params)
+    assert abs((expected * g).sum() - (gradient.astype("f8") * x).sum()) < 1e-3 * abs(expected * g).sum()
 
 
 def test_half_precision_accumulates_in_float32():
@@ -218,12 +246,13 @@ def test_nothing_outside_is_read():
 
 def test_classes_of_a_strided_gradient():
     """Every (place, tap) pair of the convolution is in one class, at the output that saw it."""
-    for kernel, stride, padding, dilation in ((3, 2, 1, 1), (4, 2, 0, 2), (5, 3, 2, 2), (2, 5, 1, 1), (1, 1, 0, 1)):
+    for kernel, stride, padding, dilation in ((3, 2, 1, 1), (4, 2, 0, 2), (5, 3, 2, 2), (2, 5, 1, 1)):
         found = set()
         for start, axis in enumerate(backward_axis(kernel, stride, padding, dilation)):
             for t in range(4):
                 for j in range(axis.count):
-                    found.add((start + t * stride, axis.first + j * axis.tap_step, axis.origin + t + j * axis.step))
+                    tap, seen = axis.first + j * axis.tap_step, axis.origin + t + j * axis.step
+                    found.add((start + t * stride, tap, seen))
         wanted = {(place, tap, (place + padding - tap * dilation) // stride)
                   for place in range(4 * stride) for tap in range(kernel)
                   if (place + padding - tap * dilation) % stride == 0}

@@ -25,7 +25,7 @@ LARGE = [(Convolution((3, 3), (1, 1), (1, 1), groups=3, bias=True), (2, 3, 17, 3
          (Convolution((7, 7), (1, 1), (3, 3), groups=2), (1, 2, 127, 65), 2),
          (Convolution((1, 9), (1, 2), (0, 4), groups=2), (1, 2, 1, 900), 2),
          (Convolution((1, 3), (1, 1), (0, 1), groups=2), (1, 2, 1, 17000), 2),
-         (Convolution((4, 4), (2, 2), (5, 5), groups=2), (1, 2, 6, 6), 2),      # windows that see nothing but padding
+         (Convolution((4, 4), (2, 2), (5, 5), groups=2), (1, 2, 6, 6), 2),  # windows that see only padding
          (Convolution((1, 1), (2, 2), groups=3), (1, 3, 6, 7), 3),              # places that no window sees
          (Convolution((1, 3), (1, 4), groups=3), (1, 3, 1, 70), 3),
          (Convolution((3, 3), (2, 2), (1, 1), groups=3, bias=True, dtype=float64), (2, 3, 7, 257), 3)]
@@ -39,7 +39,8 @@ def products(spec, arrays, params, run=run_native, target=None):
     arrays["partial"] = numpy.full((params["N"], *arrays["weight"].shape), numpy.nan, spec.accumulator.numpy)
     for kernel in (depthwise.depthwise_forward(spec, target=target),
                    depthwise.depthwise_backward_data(spec, target=target),
-                   depthwise.depthwise_weight_sums(spec, target=target), depthwise.depthwise_weight_fold(spec)):
+                   depthwise.depthwise_weight_sums(spec, target=target),
+                   depthwise.depthwise_weight_fold(spec)):
         arrays = run(kernel, arrays, params)
     return {name: arrays[name] for name in RESULTS}
 
@@ -63,7 +64,8 @@ def test_against_numpy(spec, shape, outputs):
 
 
 def test_half_precision_accumulates_in_float32():
-    check(run_native, Convolution((3, 3), (1, 1), (1, 1), groups=4, bias=True, dtype=float16), (2, 4, 9, 19), 8, 1e-2)
+    spec = Convolution((3, 3), (1, 1), (1, 1), groups=4, bias=True, dtype=float16)
+    check(run_native, spec, (2, 4, 9, 19), 8, 1e-2)
 
 
 @pytest.mark.parametrize("spec, shape, outputs", [LARGE[0], LARGE[1], LARGE[12]], ids=str)

@@ -126,6 +126,27 @@ def test_fma_rounds_once(target):
     K.assert_same(native["out"], expected["out"], D.float32)
 
 
+@pytest.mark.parametrize("dtype", K.REAL, ids=lambda d: d.short)
+def test_lanes_are_mixed(dtype):
+    """The interpreter's reading against NumPy's, and native code against the interpreter."""
+    ops = ("zip_low", "zip_high", "even", "odd")
+
+    def body(b):
+        x, y = (b.load(name, L.as_index(0), dtype, 16) for name in "xy")
+        for k, op in enumerate(ops):
+            b.store("out", L.as_index(16 * k), b.call(op, x, y))
+
+    kernel = K.make("mix", [("x", dtype), ("y", dtype)], [("out", dtype)], body)
+    x, y = K.values_of(dtype, 16, 1), K.values_of(dtype, 16, 2)
+    zipped, both = numpy.stack((x, y), 1).reshape(-1), numpy.concatenate((x, y))
+    want = numpy.concatenate((zipped, both[::2], both[1::2]))
+    for target in K.runnable_targets():
+        arrays = {"x": x, "y": y, "out": numpy.zeros(64, x.dtype)}
+        native, expected = K.run_both(kernel, arrays, target=target)
+        K.assert_same(native["out"], expected["out"], dtype, target.name)
+        assert expected["out"].tobytes() == want.tobytes()
+
+
 @pytest.mark.parametrize("dtype", K.COMPUTED, ids=lambda d: d.short)
 def test_reductions_halve(dtype):
     ops = ("and", "or", "xor") if dtype.kind == "b" else ("add", "mul", "min", "max")
@@ -252,3 +273,23 @@ def test_what_is_not_lowered_is_refused(statement, error, message):
     kernel = L.Kernel("k", (L.Buffer("x", D.bfloat16, "r"),), (), L.as_index(1), (statement,))
     with pytest.raises(error, match=message):
         llvm.emit(kernel)
+
+
+def test_a_name_may_come_again_in_another_block():
+    """A variable of one block, a value (or a variable of another dtype) of the same name in the next."""
+    def body(b):
+        i = L.as_index(0)
+        with b.branch(L.apply("lt", i, L.as_index(1))):
+            first = b.declare(b.load("x", i, D.float32), "name")
+            b.assign(first, L.apply("add", first, first))
+            b.store("out", i, first)
+        with b.branch(L.apply("lt", i, L.as_index(1))):
+            product = L.apply("mul", b.load("x", i, D.float32), b.const(5.0, D.float32))
+            b.store("out", L.as_index(1), b.let(product, "name"))
+        with b.branch(L.apply("lt", i, L.as_index(1))):
+            wide = b.declare(b.const(7.0, D.float32, 4), "name")
+            b.store("out", L.as_index(2), b.call("reduce_add", wide))
+
+    kernel = K.make("again", [("x", D.float32)], [("out", D.float32)], body)
+    native, expected = K.run_both(kernel, {"x": numpy.float32([3]), "out": numpy.zeros(3, "f4")})
+    assert native["out"].tolist() == expected["out"].tolist() == [6.0, 15.0, 28.0]

@@ -3,7 +3,8 @@
 import numpy
 import pytest
 
-from flambeau.compiler import order, order_best, order_keys, order_select, search
+from flambeau.compiler import jit, llvm, order, order_best, order_keys, order_select, search, target
+from flambeau.compiler.vectorize import vectorize
 from flambeau.ir import loops as L
 from flambeau.types.dtype import (bfloat16, bool_, float16, float32, float64, int8, int32, int64, uint8,
                                   uint16, uint32)
@@ -83,7 +84,8 @@ def test_long_lines_in_blocks(dtype, kind):
     blocks = steps * order.chains_of(dtype)
     arrays = results(x, size) | scratch(dtype, 2 * lines * size)
     arrays |= {"counts": numpy.zeros(lines * order_keys.DIGITS * blocks, "int64"),
-               "state": numpy.zeros(lines * 2, "int64"), "varying": numpy.zeros(lines * steps, "uint64")}
+               "state": numpy.zeros(lines * 2, "int64"), "varying": numpy.zeros(lines * steps, "uint64"),
+               "least": numpy.zeros(lines * steps, "uint64")}
     sizes = {"lines": lines, "size": size, "kept": size, "steps": steps}
 
     def run(kernel, shift):
@@ -91,6 +93,8 @@ def test_long_lines_in_blocks(dtype, kind):
         arrays.update(run_both(kernel, {n: arrays[n] for n in names}, sizes | {"shift": shift}))
 
     first = order_keys.lowest_bit(dtype)
+    if order_keys.is_rebased(dtype):
+        run(order.long_least(dtype, False), first)
     for shift in range(first, first + order_keys.key_bits(dtype), order_keys.DIGIT):
         run(order.long_look(dtype, False) if shift == first else order.long_count(dtype), shift)
         run(order.long_starts(dtype), shift)
@@ -142,3 +146,11 @@ def test_printed_forms_parse_back():
                    order_best.best_kernel(float32, True), order_select.select_kernel(float64, True, False),
                    search.search_kernel(float32, int64, True)):
         assert_round_trip(kernel)
+
+
+@pytest.mark.parametrize("name", ["generic", "avx2", "avx512", "aarch64"])
+def test_compiles_for_every_processor(name):
+    chosen = target.by_name(name)
+    for kernel in (order.sort_kernel(int64, True), order_best.best_kernel(float32, True),
+                   search.search_kernel(float32, int64, True)):
+        assert kernel.name in jit.assembly(llvm.emit(vectorize(kernel), chosen), chosen)

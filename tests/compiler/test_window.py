@@ -3,10 +3,15 @@
 import numpy
 import pytest
 
-from flambeau.compiler.window import (PARAMS, Pooling, avg_pool2d, avg_pool2d_backward, max_pool2d,
-                                      max_pool2d_backward)
-from flambeau.types.dtype import bfloat16, float16, float32, float64, int64, uint8
+from flambeau.compiler import jit, llvm
+from flambeau.compiler import target as targets
+from flambeau.compiler.window import (PARAMS, Pooling, avg_pool2d, avg_pool2d_backward, is_large,
+                                      max_pool2d, max_pool2d_backward, max_pool2d_values)
+from flambeau.ir.loops_verify import verify
+from flambeau.types.dtype import bfloat16, float16, float64, int64, uint8
+from tests.compiler.kernels import runnable_targets
 from tests.compiler.native import assert_round_trip, run_both, run_native
+from tests.compiler.test_conv_weight import run_on
 
 POOLINGS = [(Pooling((2, 2), (2, 2)), (6, 8), False), (Pooling((3, 3), (2, 2), (1, 1)), (7, 40), False),
             (Pooling((3, 2), (1, 1), (1, 0)), (5, 21), False),
@@ -74,6 +79,9 @@ def test_max_pool2d(spec, size, ceil_mode):
     values, indices = naive_maximum(spec, x, out_shape)
     numpy.testing.assert_array_equal(got["output"], values)
     numpy.testing.assert_array_equal(got["indices"], indices)
+    del arrays["indices"]
+    if not is_large(spec):
+        numpy.testing.assert_array_equal(run_both(max_pool2d_values(spec), arrays, params)["output"], values)
 
 
 @pytest.mark.parametrize("dtype", [float16, float64, uint8, int64], ids=lambda d: d.short)
@@ -165,7 +173,33 @@ def test_output_size_as_pytorch():
     assert Pooling((1, 1), (3, 3)).output_size(3, 3, ceil_mode=True) == (1, 1)      # no window outside
 
 
+KERNELS = max_pool2d, max_pool2d_values, max_pool2d_backward, avg_pool2d, avg_pool2d_backward
+
+
 def test_text():
-    spec = Pooling((3, 3), (2, 2), (1, 1))
-    for make in (max_pool2d, max_pool2d_backward, avg_pool2d, avg_pool2d_backward):
-        assert_round_trip(make(spec))
+    for make in KERNELS:
+        assert_round_trip(make(Pooling((3, 3), (2, 2), (1, 1))))
+
+
+@pytest.mark.parametrize("name", ["generic", "avx2", "avx512", "aarch64"])
+def test_text_compiles(name):
+    target = targets.by_name(name)
+    for make in KERNELS:
+        kernel = make(Pooling((3, 3), (2, 2), (1, 1), dtype=bfloat16), target=target)
+        assert jit.compile_text(llvm.emit(verify(kernel), target), target)
+
+
+def test_same_bits_on_every_processor():
+    spec = Pooling((3, 3), (2, 2), (1, 1), count_include_pad=False)
+    params, shape, out_shape = sizes(spec, (19, 37), False)
+    random = numpy.random.default_rng(5)
+    x, grad = random.normal(size=shape).astype("f4"), random.normal(size=out_shape).astype("f4")
+    indices = naive_maximum(spec, x, out_shape)[1]
+    for make in KERNELS:
+        results = set()
+        for target in runnable_targets():
+            arrays = {"input": x, "grad_output": grad, "output": numpy.zeros(out_shape, "f4"),
+                      "indices": indices.copy(), "grad_input": numpy.zeros(shape, "f4")}
+            run_on(target, make(spec, target=target), arrays, params)
+            results.add(b"".join(arrays[name].tobytes() for name in ("output", "indices", "grad_input")))
+        assert len(results) == 1, make.__name__

@@ -31,20 +31,26 @@ CONTINUOUS = {
     "Gamma": (D.Gamma(t(*SHAPE), t(*SCALE)), stats.gamma(SHAPE, 0, 1 / numpy.array(SCALE))),
     "Chi2": (D.Chi2(t(*SHAPE)), stats.chi2(SHAPE)),
     "InverseGamma": (D.InverseGamma(t(2.5, 4.0, 9.0), t(*SCALE)), stats.invgamma((2.5, 4.0, 9.0), 0, SCALE)),
-    "FisherSnedecor": (D.FisherSnedecor(t(1.0, 4.0, 6.0), t(5.0, 6.5, 20.0)), stats.f((1, 4, 6), (5, 6.5, 20))),
+    "FisherSnedecor": (D.FisherSnedecor(t(1.0, 4.0, 6.0), t(5.0, 6.5, 20.0)),
+                       stats.f((1, 4, 6), (5, 6.5, 20))),
     "Beta": (D.Beta(t(*SHAPE), t(0.7, 1.0, 2.0)), stats.beta(SHAPE, (0.7, 1.0, 2.0))),
     "Weibull": (D.Weibull(t(*SCALE), t(*SHAPE)), stats.weibull_min(SHAPE, 0, SCALE)),
     "Pareto": (D.Pareto(t(*SCALE), t(2.5, 3.0, 7.0)), stats.pareto((2.5, 3.0, 7.0), 0, SCALE)),
-    "GeneralizedPareto": (D.GeneralizedPareto(t(-1.5, 0.0, 2.0, 1.0), t(0.5, 1.0, 3.0, 2.0), t(0.3, 0.0, -0.6, 1e-9)),
-                          stats.genpareto((0.3, 0.0, -0.6, 1e-9), (-1.5, 0.0, 2.0, 1.0), (0.5, 1.0, 3.0, 2.0))),
-    "VonMises": (D.VonMises(t(0.0, 1.0, -2.0), t(0.3, 2.0, 500.0)), stats.vonmises((0.3, 2.0, 500.0), (0, 1, -2))),
+    "GeneralizedPareto": (D.GeneralizedPareto(t(-1.5, 0.0, 2.0, 1.0), t(0.5, 1.0, 3.0, 2.0),
+                                              t(0.3, 0.0, -0.6, 1e-9)),
+                          stats.genpareto((0.3, 0.0, -0.6, 1e-9), (-1.5, 0.0, 2.0, 1.0),
+                                          (0.5, 1.0, 3.0, 2.0))),
+    "VonMises": (D.VonMises(t(0.0, 1.0, -2.0), t(0.3, 2.0, 500.0)),
+                 stats.vonmises((0.3, 2.0, 500.0), (0, 1, -2))),
 }
 DISCRETE = {
     "Bernoulli": (D.Bernoulli(t(*P)), stats.bernoulli(P)),
-    "Bernoulli logits": (D.Bernoulli(logits=t(-3.0, 0.0, 5.0)), stats.bernoulli(1 / (1 + numpy.exp([3.0, 0.0, -5.0])))),
+    "Bernoulli logits": (D.Bernoulli(logits=t(-3.0, 0.0, 5.0)),
+                         stats.bernoulli(1 / (1 + numpy.exp([3.0, 0.0, -5.0])))),
     "Geometric": (D.Geometric(t(*P)), stats.geom(P, -1)),
     "Binomial": (D.Binomial(7, t(*P)), stats.binom(7, P)),
-    "NegativeBinomial": (D.NegativeBinomial(t(2.0, 3.5, 1.0), t(*P)), stats.nbinom((2.0, 3.5, 1.0), 1 - numpy.array(P))),
+    "NegativeBinomial": (D.NegativeBinomial(t(2.0, 3.5, 1.0), t(*P)),
+                         stats.nbinom((2.0, 3.5, 1.0), 1 - numpy.array(P))),
     "Poisson": (D.Poisson(t(0.3, 2.0, 30.0)), stats.poisson((0.3, 2.0, 30.0))),
 }
 NO_MOMENTS = ("Cauchy", "HalfCauchy", "VonMises")
@@ -69,15 +75,18 @@ def test_density(name):
 @pytest.mark.parametrize("name", DISCRETE)
 def test_probability(name):
     ours, reference = DISCRETE[name]
-    values = numpy.array([[0.0], [1.0], *([[2.0], [7.0]] if "Bernoulli" not in name else [])]) + numpy.zeros(3)
+    values = numpy.array([[0.0], [1.0],
+                          *([[2.0], [7.0]] if "Bernoulli" not in name else [])]) + numpy.zeros(3)
     close(ours.log_prob(fl.tensor(values)), reference.logpmf(values))
 
 
 @pytest.mark.parametrize("name", CONTINUOUS)
 def test_cdf_and_its_inverse(name):
     ours, reference = CONTINUOUS[name]
-    values, levels = quantiles(reference), numpy.array([0.01, 0.3, 0.5, 0.8, 0.99])[:, None] + numpy.zeros(ours.batch_shape)
-    for method, argument, want in (("cdf", values, reference.cdf(values)), ("icdf", levels, reference.ppf(levels))):
+    values = quantiles(reference)
+    levels = numpy.array([0.01, 0.3, 0.5, 0.8, 0.99])[:, None] + numpy.zeros(ours.batch_shape)
+    for method, argument, want in (("cdf", values, reference.cdf(values)),
+                                   ("icdf", levels, reference.ppf(levels))):
         try:
             got = getattr(ours, method)(fl.tensor(argument))
         except NotImplementedError:
@@ -169,7 +178,8 @@ def test_shares():
     ours, reference = D.Dirichlet(t(0.5, 2.0, 4.0)), stats.dirichlet([0.5, 2.0, 4.0])
     value = numpy.array([0.2, 0.3, 0.5])
     close(ours.log_prob(fl.tensor(value)), reference.logpdf(value))
-    for got, want in ((ours.mean, reference.mean()), (ours.variance, reference.var()), (ours.entropy(), reference.entropy())):
+    for got, want in ((ours.mean, reference.mean()), (ours.variance, reference.var()),
+                      (ours.entropy(), reference.entropy())):
         close(got, want)
 
 
@@ -203,7 +213,8 @@ def integral(function, low, high, count=200001):
     lambda: D.ContinuousBernoulli(logits=t(-1e-3)), lambda: D.ContinuousBernoulli(logits=t(30.0)),
     lambda: D.Kumaraswamy(t(1.5), t(2.5)), lambda: D.Kumaraswamy(t(3.0), t(1.0)),
     lambda: D.RelaxedBernoulli(t(0.7), logits=t(0.4))],
-    ids=["ContinuousBernoulli", "at 1/2", "beside 1/2", "far from 1/2", "Kumaraswamy", "Kumaraswamy 1", "RelaxedBernoulli"])
+    ids=["ContinuousBernoulli", "at 1/2", "beside 1/2", "far from 1/2", "Kumaraswamy", "Kumaraswamy 1",
+         "RelaxedBernoulli"])
 def test_on_the_unit_interval(make):
     """Area, moments, entropy and cdf of what SciPy does not have."""
     one = make()
@@ -211,13 +222,15 @@ def test_on_the_unit_interval(make):
     def density(x):
         return one.log_prob(fl.tensor(x)).exp().numpy()
     assert integral(density, 0, 1) == pytest.approx(1, abs=1e-3)
-    assert integral(density, 0.01, 0.3) == pytest.approx((one.cdf(t(0.3)) - one.cdf(t(0.01))).item(), abs=1e-5)
+    assert integral(density, 0.01, 0.3) == pytest.approx((one.cdf(t(0.3)) - one.cdf(t(0.01))).item(),
+                                                         abs=1e-5)
     levels = t(0.1, 0.5, 0.9)
     close(one.cdf(one.icdf(levels)), levels.numpy())
     if not isinstance(one, D.RelaxedBernoulli):
         mean = one.mean.item()
         assert integral(lambda x: x * density(x), 0, 1) == pytest.approx(mean, abs=2e-4)
-        assert integral(lambda x: (x - mean) ** 2 * density(x), 0, 1) == pytest.approx(one.variance.item(), abs=2e-4)
+        assert integral(lambda x: (x - mean) ** 2 * density(x), 0, 1) == pytest.approx(one.variance.item(),
+                                                                                       abs=2e-4)
         entropy = integral(lambda x: -density(x) * numpy.log(density(x)), 0, 1)
         assert entropy == pytest.approx(one.entropy().item(), abs=1e-3)
 

@@ -1,4 +1,6 @@
-"""Draws at fixed seeds: their distribution by Kolmogorov and Smirnov, their moments, and gradients through them."""
+"""Draws at fixed seeds: their distribution by Kolmogorov and Smirnov, their moments, and gradients through
+them.
+"""
 
 import math
 
@@ -42,9 +44,11 @@ CONTINUOUS = {
     "VonMises": (lambda: D.VonMises(t(0.5), t(2.0)), stats.vonmises(2, 0.5)),
 }
 OWN_CDF = {
-    "ContinuousBernoulli": lambda: D.ContinuousBernoulli(t(0.2)), "Kumaraswamy": lambda: D.Kumaraswamy(t(1.5), t(2.5)),
+    "ContinuousBernoulli": lambda: D.ContinuousBernoulli(t(0.2)),
+    "Kumaraswamy": lambda: D.Kumaraswamy(t(1.5), t(2.5)),
     "RelaxedBernoulli": lambda: D.RelaxedBernoulli(t(0.7), logits=t(0.4)),
-    "MixtureSameFamily": lambda: D.MixtureSameFamily(D.Categorical(t(0.3, 0.7)), D.Normal(t(-2.0, 1.0), t(0.5, 1.0))),
+    "MixtureSameFamily": lambda: D.MixtureSameFamily(D.Categorical(t(0.3, 0.7)),
+                                                     D.Normal(t(-2.0, 1.0), t(0.5, 1.0))),
     "Transformed": lambda: D.TransformedDistribution(D.Normal(t(0.0), t(1.0)), D.AffineTransform(1.0, -2.0)),
 }
 
@@ -108,9 +112,12 @@ def test_draws_of_whole_numbers_have_the_probabilities(name, shape):
 
 VECTORS = {
     "Dirichlet": lambda: D.Dirichlet(t(0.5, 2.0, 1.0)),
-    "MultivariateNormal": lambda: D.MultivariateNormal(t(1.0, -1.0), fl.tensor([[2.0, 0.5], [0.5, 1.0]]).double()),
-    "LowRankMultivariateNormal": lambda: D.LowRankMultivariateNormal(t(1.0, -1.0), t(1.0, 0.5).unsqueeze(-1), t(1.0, 2.0)),
-    "Multinomial": lambda: D.Multinomial(5, t(0.2, 0.5, 0.3)), "OneHotCategorical": lambda: D.OneHotCategorical(t(0.2, 0.8)),
+    "MultivariateNormal": lambda: D.MultivariateNormal(t(1.0, -1.0),
+                                                       fl.tensor([[2.0, 0.5], [0.5, 1.0]]).double()),
+    "LowRankMultivariateNormal": lambda: D.LowRankMultivariateNormal(t(1.0, -1.0), t(1.0, 0.5).unsqueeze(-1),
+                                                                     t(1.0, 2.0)),
+    "Multinomial": lambda: D.Multinomial(5, t(0.2, 0.5, 0.3)),
+    "OneHotCategorical": lambda: D.OneHotCategorical(t(0.2, 0.8)),
     "Wishart": lambda: D.Wishart(fl.tensor(4.0).double(), fl.tensor([[2.0, 0.5], [0.5, 1.0]]).double()),
 }
 
@@ -153,7 +160,8 @@ def test_gamma_draws_move_along_their_quantile(concentration):
 
     def log_quantile(c):
         with numpy.errstate(divide="ignore"):
-            return numpy.log(numpy.where(level < 0.5, special.gammaincinv(c, level), special.gammainccinv(c, 1 - level)))
+            return numpy.log(numpy.where(level < 0.5, special.gammaincinv(c, level),
+                                         special.gammainccinv(c, 1 - level)))
     step = concentration * (1e-4 if concentration < 1000 else 1e-3)
     with numpy.errstate(invalid="ignore"):
         near = log_quantile(concentration + step) - log_quantile(concentration - step)
@@ -186,7 +194,8 @@ QUANTILE = {
     "Weibull": (D.Weibull, lambda s, c: stats.weibull_min(c, 0, s), (2.0, 1.5)),
     "Pareto": (D.Pareto, lambda s, a: stats.pareto(a, 0, s), (2.0, 3.0)),
     "GeneralizedPareto": (D.GeneralizedPareto, lambda m, s, c: stats.genpareto(c, m, s), (1.0, 2.0, 0.4)),
-    "Gumbel": (D.Gumbel, stats.gumbel_r, (1.0, 2.0)), "Uniform": (D.Uniform, lambda a, b: stats.uniform(a, b - a), (1.0, 3.0)),
+    "Gumbel": (D.Gumbel, stats.gumbel_r, (1.0, 2.0)),
+    "Uniform": (D.Uniform, lambda a, b: stats.uniform(a, b - a), (1.0, 3.0)),
     "InverseGamma": (D.InverseGamma, lambda a, b: stats.invgamma(a, 0, b), (2.5, 2.0)),
     "Chi2": (D.Chi2, stats.chi2, (3.0,)),
 }
@@ -203,7 +212,8 @@ def test_gradients_through_draws(name):
     x = drawn.detach().numpy()
     for i, leaf in enumerate(leaves):
         step = 1e-5
-        up, down = (reference(*[p + sign * step * (i == j) for j, p in enumerate(parameters)]).cdf(x) for sign in (1, -1))
+        up, down = (reference(*[p + sign * step * (i == j) for j, p in enumerate(parameters)]).cdf(x)
+                    for sign in (1, -1))
         want = -(up - down) / (2 * step) / reference(*parameters).pdf(x)
         numpy.testing.assert_allclose(leaf.grad.numpy(), want, rtol=2e-4, atol=1e-6)
 
@@ -214,7 +224,8 @@ def test_gradients_of_expectations():
     count = 20000
     a, b = t(2.0, requires_grad=True), t(3.0, requires_grad=True)
     D.Beta(a, b).rsample((count,)).mean().backward()            # a / (a + b)
-    assert a.grad.item() == pytest.approx(3 / 25, rel=0.05) and b.grad.item() == pytest.approx(-2 / 25, rel=0.05)
+    assert a.grad.item() == pytest.approx(3 / 25, rel=0.05) and b.grad.item() == pytest.approx(-2 / 25,
+                                                                                               rel=0.05)
     c = t(0.5, 1.0, 2.0, requires_grad=True)
     D.Dirichlet(c).rsample((count,)).select(-1, 0).mean().backward()        # c0 / sum
     numpy.testing.assert_allclose(c.grad.numpy(), [3 / 3.5 ** 2, -0.5 / 3.5 ** 2, -0.5 / 3.5 ** 2], rtol=0.06)
@@ -240,8 +251,10 @@ def test_straight_through():
 @pytest.mark.parametrize("dtype", [fl.float16, fl.bfloat16, fl.float32])
 def test_narrow_dtypes_draw_what_they_hold(dtype):
     fl.manual_seed(10)
-    for one in (D.Gamma(fl.tensor([1e-3, 0.5, 3.0], dtype=dtype), 1.0), D.Beta(fl.tensor([1e-3, 0.5], dtype=dtype), 0.5),
-                D.Dirichlet(fl.tensor([1e-4, 1e-4], dtype=dtype)), D.Gumbel(fl.tensor([0.0], dtype=dtype), 1.0),
+    for one in (D.Gamma(fl.tensor([1e-3, 0.5, 3.0], dtype=dtype), 1.0),
+                D.Beta(fl.tensor([1e-3, 0.5], dtype=dtype), 0.5),
+                D.Dirichlet(fl.tensor([1e-4, 1e-4], dtype=dtype)),
+                D.Gumbel(fl.tensor([0.0], dtype=dtype), 1.0),
                 D.Laplace(fl.tensor([0.0], dtype=dtype), 1.0), D.Exponential(fl.tensor([1.0], dtype=dtype)),
                 D.Poisson(fl.tensor([3.0], dtype=dtype))):
         drawn = one.sample((500,))

@@ -24,13 +24,16 @@ LINE = {
     "Exponential": lambda: D.Exponential(t(1.5)), "Gamma": lambda: D.Gamma(t(2.5), t(1.2)),
     "Gamma 2": lambda: D.Gamma(t(1.5), t(0.7)), "HalfNormal": lambda: D.HalfNormal(t(0.9)),
     "Beta": lambda: D.Beta(t(2.5), t(1.8)), "Beta 2": lambda: D.Beta(t(1.5), t(3.0)),
-    "ContinuousBernoulli": lambda: D.ContinuousBernoulli(t(0.3)), "ContinuousBernoulli 2": lambda: D.ContinuousBernoulli(t(0.8)),
+    "ContinuousBernoulli": lambda: D.ContinuousBernoulli(t(0.3)),
+    "ContinuousBernoulli 2": lambda: D.ContinuousBernoulli(t(0.8)),
     "Uniform": lambda: D.Uniform(t(0.2), t(0.9)), "Uniform 2": lambda: D.Uniform(t(-1.0), t(4.0)),
     "Pareto": lambda: D.Pareto(t(0.6), t(5.5)), "Pareto 2": lambda: D.Pareto(t(0.1), t(3.5)),
     "LogNormal": lambda: D.LogNormal(t(0.1), t(0.5)), "LogNormal 2": lambda: D.LogNormal(t(-0.2), t(0.8)),
 }
-ENDS = {"Uniform": (0.2, 0.9), "Uniform 2": (-1.0, 4.0), "Beta": (0, 1), "Beta 2": (0, 1), "ContinuousBernoulli": (0, 1),
-        "ContinuousBernoulli 2": (0, 1), "Pareto": (0.6, 60), "Pareto 2": (0.1, 200), "Exponential": (0, 25), "Gamma": (0, 35),
+ENDS = {"Uniform": (0.2, 0.9), "Uniform 2": (-1.0, 4.0), "Beta": (0, 1), "Beta 2": (0, 1),
+        "ContinuousBernoulli": (0, 1),
+        "ContinuousBernoulli 2": (0, 1), "Pareto": (0.6, 60), "Pareto 2": (0.1, 200), "Exponential": (0, 25),
+        "Gamma": (0, 35),
         "Gamma 2": (0, 50), "HalfNormal": (0, 9), "LogNormal": (0, 40), "LogNormal 2": (0, 80)}
 
 
@@ -71,9 +74,12 @@ def test_pairs_on_the_line(name):
 
 
 DISCRETE = {
-    "Bernoulli": lambda: D.Bernoulli(t(0.3)), "Bernoulli 2": lambda: D.Bernoulli(t(0.8)), "Geometric": lambda: D.Geometric(t(0.3)),
-    "Geometric 2": lambda: D.Geometric(t(0.6)), "Poisson": lambda: D.Poisson(t(2.5)), "Poisson 2": lambda: D.Poisson(t(0.7)),
-    "Binomial": lambda: D.Binomial(6, t(0.3)), "Binomial 2": lambda: D.Binomial(6, t(0.7)), "Binomial few": lambda: D.Binomial(4, t(0.7)),
+    "Bernoulli": lambda: D.Bernoulli(t(0.3)), "Bernoulli 2": lambda: D.Bernoulli(t(0.8)),
+    "Geometric": lambda: D.Geometric(t(0.3)),
+    "Geometric 2": lambda: D.Geometric(t(0.6)), "Poisson": lambda: D.Poisson(t(2.5)),
+    "Poisson 2": lambda: D.Poisson(t(0.7)),
+    "Binomial": lambda: D.Binomial(6, t(0.3)), "Binomial 2": lambda: D.Binomial(6, t(0.7)),
+    "Binomial few": lambda: D.Binomial(4, t(0.7)),
 }
 
 
@@ -90,7 +96,8 @@ def test_pairs_of_counts(name):
         values = values[inside]
         log_p = p.log_prob(values)
         log_q = fl.where(q.support.check(values), q.log_prob(values), -math.inf)
-        want = (log_p.exp() * (log_p - log_q)).sum().item()
+        kept = log_p > -300
+        want = (log_p.exp() * (log_p - log_q))[kept].sum().item()
         assert got.item() == pytest.approx(want, rel=1e-9), (name, other)
 
 
@@ -104,8 +111,8 @@ def test_classes():
 def test_a_class_without_probability_adds_nothing():
     """Not even where q has none either; where only q has none the divergence is infinite."""
     p, q = D.Categorical(logits=t(0.0, 0.0, -math.inf)), D.Categorical(logits=t(1.0, 0.0, -math.inf))
-    assert D.kl_divergence(p, q).item() == pytest.approx(D.kl_divergence(D.Categorical(logits=t(0.0, 0.0)),
-                                                                         D.Categorical(logits=t(1.0, 0.0))).item())
+    without = D.kl_divergence(D.Categorical(logits=t(0.0, 0.0)), D.Categorical(logits=t(1.0, 0.0)))
+    assert D.kl_divergence(p, q).item() == pytest.approx(without.item())
     assert D.kl_divergence(D.Categorical(logits=t(0.0, 0.0, 0.0)), p).item() == math.inf
     assert D.kl_divergence(D.Bernoulli(t(1.0)), D.Bernoulli(t(1.0))).item() == pytest.approx(0, abs=1e-12)
 
@@ -142,7 +149,8 @@ def test_batches_broadcast():
 
 
 @pytest.mark.parametrize("make", [
-    lambda a: D.Dirichlet(t(a, 1.0, 2.0)), lambda a: D.Wishart(fl.tensor(3.0 + a).double(), fl.eye(2).double() * a),
+    lambda a: D.Dirichlet(t(a, 1.0, 2.0)),
+    lambda a: D.Wishart(fl.tensor(3.0 + a).double(), fl.eye(2).double() * a),
     lambda a: D.Cauchy(t(a), t(a)), lambda a: D.LogisticNormal(t(a, 0.0), t(1.0, a)),
     lambda a: D.Independent(D.Normal(t(a, 0.0), t(1.0, a)), 1)],
     ids=["Dirichlet", "Wishart", "Cauchy", "LogisticNormal", "Independent"])
@@ -157,7 +165,8 @@ def test_against_draws(make):
 
 
 def test_of_itself_it_is_zero_with_a_gradient_of_zero():
-    for make in (lambda a: D.Normal(a, a), lambda a: D.Gamma(a, a), lambda a: D.Beta(a, a), lambda a: D.Gumbel(a, a),
+    for make in (lambda a: D.Normal(a, a), lambda a: D.Gamma(a, a), lambda a: D.Beta(a, a),
+                 lambda a: D.Gumbel(a, a),
                  lambda a: D.Exponential(a), lambda a: D.Poisson(a), lambda a: D.Laplace(a, a)):
         leaf = fl.tensor(0.7, dtype=fl.float64, requires_grad=True)
         result = D.kl_divergence(make(fl.tensor(0.7).double()), make(leaf))
@@ -168,7 +177,8 @@ def test_of_itself_it_is_zero_with_a_gradient_of_zero():
 def test_exponential_families_by_their_normaliser():
     """The rule for any exponential family agrees with the formulas of the pairs."""
     from flambeau.distributions.kl import _family
-    for p, q in ((D.Normal(t(0.3), t(0.8)), D.Normal(t(-0.4), t(1.7))), (D.Gamma(t(2.5), t(1.2)), D.Gamma(t(1.5), t(0.7))),
+    for p, q in ((D.Normal(t(0.3), t(0.8)), D.Normal(t(-0.4), t(1.7))),
+                 (D.Gamma(t(2.5), t(1.2)), D.Gamma(t(1.5), t(0.7))),
                  (D.Beta(t(2.5), t(1.8)), D.Beta(t(1.5), t(3.0))), (D.Bernoulli(t(0.3)), D.Bernoulli(t(0.8))),
                  (D.Exponential(t(0.3)), D.Exponential(t(0.8))), (D.Poisson(t(0.3)), D.Poisson(t(0.8))),
                  (D.Dirichlet(t(0.3, 2.0)), D.Dirichlet(t(0.8, 1.0))),

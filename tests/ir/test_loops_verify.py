@@ -74,6 +74,7 @@ BAD_TEXT = [
     ("v: i64 = select(n, n, n): i64", "select does not take this dtype"),
     ("v: i64x4 = add(n, lane(): i64x4): i64x4", "an argument of add has the wrong lanes.* got 1, wanted 4"),
     ("v: i64 = reduce_add(lane(): i64x6): i64", "reduce_add halves a vector to a scalar"),
+    ("v: i64x3 = even(lane(): i64x3, lane(): i64x3): i64x3", "even takes an even number of lanes"),
     ("v: i32 = bitcast(n): i32", "bitcast keeps the size"),
     ("v: i64 = exp(n): i64", "exp does not take this dtype"),
     ("v: i32 = 3000000000:i32", "a literal does not fit its dtype.* wanted a Python number of i32"),

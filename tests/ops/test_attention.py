@@ -44,9 +44,11 @@ def close(got, wanted, bound=2e-6):
 @pytest.mark.parametrize("causal", [False, True])
 def test_odd_sizes(axis, causal):
     for size in ODD:
-        length, source, width, value_width = (size if i == axis else other for i, other in enumerate((20, 30, 9, 11)))
+        length, source, width, value_width = [size if i == axis else other
+                                              for i, other in enumerate((20, 30, 9, 11))]
         arrays = draw((1, 2, length, width), (1, 2, source, width), (1, 2, source, value_width), seed=size)
-        close(F.scaled_dot_product_attention(*tensors(arrays), is_causal=causal), want(*arrays, causal=causal), 1e-5)
+        got = F.scaled_dot_product_attention(*tensors(arrays), is_causal=causal)
+        close(got, want(*arrays, causal=causal), 1e-5)
 
 
 def test_mixed_magnitudes():
@@ -76,12 +78,13 @@ def test_strided_operands(layout):
         grads = fl.autograd.grad((out * out).sum(), views)
         results.append([x.detach().numpy() for x in (out, *grads)])
         if layout in ("transposed", "packed") and views[0].stride() != views[0].contiguous().stride():
-            assert out.transpose(1, 2).is_contiguous() and all(g.transpose(1, 2).is_contiguous() for g in grads)
+            assert all(x.transpose(1, 2).is_contiguous() for x in (out, *grads))
     for viewed, copied in zip(*results):
         oracle.check_bits(viewed, copied, layout)
 
 
-MASKS = {"queries": (35, 40), "heads": (1, 4, 1, 40), "keys": (2, 1, 1, 40), "all": (2, 4, 35, 40), "one": (1,)}
+MASKS = {"queries": (35, 40), "heads": (1, 4, 1, 40), "keys": (2, 1, 1, 40), "all": (2, 4, 35, 40),
+         "one": (1,)}
 
 
 @pytest.mark.parametrize("kind", ["bool", "float"])
@@ -181,13 +184,33 @@ def test_a_scale_and_mistakes():
     arrays = draw((1, 2, 3, 4), (1, 2, 5, 4), (1, 2, 5, 4))
     query, key, value = tensors(arrays)
     close(F.scaled_dot_product_attention(query, key, value, scale=0.3), want(*arrays, scale=0.3))
-    for args, text in (((query, key[..., :3], value), "sizes do not fit"), ((query, key, value.double()), "differ in dtype"),
+    for args, text in (((query, key[..., :3], value), "sizes do not fit"),
+                       ((query, key, value.double()), "differ in dtype"),
                        ((query, fl.cat((key, key[:, :1]), 1), value), "numbers of heads"),
                        ((query, key, value, fl.ones(3, 5, dtype=fl.int32)), "mask's dtype"),
                        ((query, key, value, None, 1.5), "between 0 and 1"),
                        ((query, key, value, fl.ones(3, 5).bool(), 0.0, True), "Explicit attn_mask")):
         with pytest.raises(RuntimeError, match=text):
             F.scaled_dot_product_attention(*args)
+
+
+@pytest.mark.parametrize("options", [{}, {"is_causal": True}, {"attn_mask": "bool"}, {"attn_mask": "float"},
+                                     {"dropout_p": 0.4, "seed": 3}], ids=str)
+def test_a_single_query(options):
+    """Its own kernel: values as by products, groups and odd widths too."""
+    options = dict(options)
+    for source, width in ((1, 3), (31, 64), (77, 65), (200, 130)):
+        query, key, value = tensors(draw((2, 4, 1, width), (2, 2, source, width), (2, 2, source, width + 1)))
+        mask, = tensors(draw((2, 4, 1, source), seed=1))
+        kind = options.get("attn_mask")
+        mask = None if kind is None else mask > -0.5 if kind == "bool" else mask
+        seed, dropout_p = options.get("seed"), options.get("dropout_p")
+        out = ops.scaled_dot_product_attention(query, key, value, mask, dropout_p or 0.0,
+                                               options.get("is_causal", False), None, True, seed)
+        mask = None if mask is None else mask.reshape(2, 2, 2, 1, source)
+        same = attention_by_products(query.reshape(2, 2, 2, 1, width), key, value, width ** -0.5, mask, seed,
+                                     dropout_p, options.get("is_causal", False))
+        close(out, same.reshape(out.shape).numpy(), 5e-6)
 
 
 # ---------------------------------------------------------------------------------- dropout
@@ -291,6 +314,25 @@ def test_memory_grows_with_the_length():
     assert large < 12 * small and large < 2000 * 2000 * 4 / 4
 
 
+def test_a_batch_of_examples():
+    """vmap takes all examples at once; a draw is refused, different or the same."""
+    examples = fl.randn(4, 2, 10, 3, 8)
+    key, value = fl.randn(2, 3, 10, 8), fl.randn(2, 3, 10, 8)
+
+    def attend(x, **options):
+        return F.scaled_dot_product_attention(x.transpose(1, 2), key, value, **options)
+
+    for options in ({"is_causal": True}, {"attn_mask": fl.ones(10, 10).tril().bool()}):
+        got = fl.vmap(lambda x: attend(x, **options))(examples)         # noqa: B023 - called at once
+        oracle.check_bits(got.numpy(), fl.stack([attend(x, **options) for x in examples]).numpy())
+    same = examples[:1].expand(4, 2, 10, 3, 8)
+    drawn = {how: fl.vmap(lambda x: attend(x, dropout_p=0.5), randomness=how)(same)
+             for how in ("different", "same")}
+    assert (drawn["same"][0] == drawn["same"][1]).all() and (drawn["different"][0] != drawn["different"][1]).any()
+    with pytest.raises(RuntimeError, match="draws random numbers"):
+        fl.vmap(lambda x: attend(x, dropout_p=0.5))(examples)
+
+
 # ---------------------------------------------------------------------------------- many heads
 def test_many_heads_with_and_without_weights():
     """need_weights=False takes the kernel: the same output, also with masks."""
@@ -299,7 +341,8 @@ def test_many_heads_with_and_without_weights():
     x = fl.randn(2, 7, 12)
     causal = fl.ones(7, 7).triu(1).bool()
     padding = fl.tensor(numpy.arange(7) > numpy.array([[4], [6]]))
-    for options in ({}, {"attn_mask": causal}, {"attn_mask": causal, "is_causal": True}, {"key_padding_mask": padding},
+    for options in ({}, {"attn_mask": causal}, {"attn_mask": causal, "is_causal": True},
+                    {"key_padding_mask": padding},
                     {"attn_mask": fl.randn(6, 7, 7), "key_padding_mask": fl.randn(2, 7)}):
         weighed, weights = layer(x, x, x, **options)
         out, nothing = layer(x, x, x, need_weights=False, **options)

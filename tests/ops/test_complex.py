@@ -1,4 +1,4 @@
-"""Complex tensors: values against NumPy with branch cuts, signed zeros and infinities; promotion, writes, refusals."""
+"""Complex tensors: values against NumPy with branch cuts, signed zeros, infinities; promotion, writes."""
 
 import math
 
@@ -46,13 +46,19 @@ def test_single_precision(name):
 
 
 @pytest.mark.parametrize("function, z, want", [
-    (fl.sqrt, complex(-math.inf, 1), complex(0, math.inf)), (fl.sqrt, complex(1, -math.inf), complex(math.inf, -math.inf)),
+    (fl.sqrt, complex(-math.inf, 1), complex(0, math.inf)), (fl.sqrt, complex(1, -math.inf),
+                                                             complex(math.inf, -math.inf)),
     (fl.log, complex(-math.inf, 0), complex(math.inf, math.pi)), (fl.log, 0j, complex(-math.inf, 0)),
     (fl.exp, complex(-math.inf, 3), 0j), (fl.exp, complex(math.inf, 0), complex(math.inf, 0)),
     (fl.tanh, complex(math.inf, 1), 1 + 0j), (fl.tanh, complex(-800, 1), -1 + 0j),
-    (fl.atan, complex(math.inf, 0), complex(math.pi / 2, 0)), (fl.asin, complex(math.inf, 1), complex(math.pi / 2, math.inf)),
-    (fl.reciprocal, complex(math.inf, 2), 0j), (fl.sigmoid, complex(-1000, 1), 0j), (fl.sigmoid, complex(1000, 1), 1 + 0j),
-    (fl.abs, complex(math.nan, math.inf), math.inf), (fl.abs, 3e300 + 4e300j, 5e300), (fl.sinh, complex(math.inf, 0), complex(math.inf, 0))])
+    (fl.atan, complex(math.inf, 0), complex(math.pi / 2, 0)), (fl.asin, complex(math.inf, 1),
+                                                               complex(math.pi / 2, math.inf)),
+    (fl.reciprocal, complex(math.inf, 2), 0j), (fl.sigmoid, complex(-1000, 1), 0j), (fl.sigmoid,
+                                                                                     complex(1000, 1),
+                                                                                     1 + 0j),
+    (fl.abs, complex(math.nan, math.inf), math.inf), (fl.abs, 3e300 + 4e300j, 5e300), (fl.sinh,
+                                                                                       complex(math.inf, 0),
+                                                                                       complex(math.inf, 0))])
 def test_infinities(function, z, want):
     numpy.testing.assert_allclose(function(fl.tensor([z], dtype=fl.complex128)).numpy(), [want], rtol=1e-12)
 
@@ -85,7 +91,8 @@ def test_promotion():
     assert (single + fl.ones(2, dtype=fl.float64)).dtype is fl.complex128
     assert (single + fl.ones((), dtype=fl.float64)).dtype is fl.complex64
     assert (single * double).dtype is fl.complex128 and (single + 1).dtype is fl.complex64
-    assert (fl.ones(2) + 1j).dtype is fl.complex64 and (fl.ones(2, dtype=fl.float64) * 1j).dtype is fl.complex128
+    assert (fl.ones(2) + 1j).dtype is fl.complex64 and (fl.ones(2,
+                                                                dtype=fl.float64) * 1j).dtype is fl.complex128
     assert (fl.ones(2, dtype=fl.int64) + 1j).dtype is fl.complex64
     assert (fl.ones(2, dtype=fl.float16) * single).dtype is fl.complex64
 
@@ -93,19 +100,23 @@ def test_promotion():
 def test_operators():
     z = fl.tensor([1 + 2j, -3j])
     w = z.numpy()
-    for got, want in [(1j + z, 1j + w), (2 - z, 2 - w), (z / 2j, w / 2j), (1 / z, 1 / w), (-z, -w), (z ** 2, w ** 2),
+    for got, want in [(1j + z, 1j + w), (2 - z, 2 - w), (z / 2j, w / 2j), (1 / z, 1 / w), (-z, -w), (z ** 2,
+                                                                                                     w ** 2),
                       (2 ** z, 2 ** w), (z ** 0.5, w ** 0.5), (abs(z), abs(w)), (z == 1 + 2j, w == 1 + 2j)]:
         numpy.testing.assert_allclose(got.numpy(), want, rtol=1e-6)
     assert (z @ z).item() == pytest.approx((w @ w).item()) and bool(z[0]) and complex(z[0].item()) == 1 + 2j
 
 
-@pytest.mark.parametrize("shape, strides", [((4, 6), (6, 1)), ((6, 4), (1, 6)), ((2, 3), (12, 2)), ((0, 3), (3, 1)), ((), ())])
+@pytest.mark.parametrize("shape, strides", [((4, 6), (6, 1)), ((6, 4), (1, 6)), ((2, 3), (12, 2)), ((0, 3),
+                                                                                                    (3, 1)),
+                                                                                                    ((), ())])
 def test_layouts(shape, strides):
     memory = numpy.arange(24) * (1 - 2j) + 1j
     x = fl.as_strided(fl.tensor(memory), shape, strides)
     want = numpy.lib.stride_tricks.as_strided(memory, shape, [16 * s for s in strides])
     for function in ("exp", "neg", "abs", "conj"):
-        numpy.testing.assert_allclose(getattr(fl, function)(x * 0.01).numpy(), FUNCTIONS[function](want * 0.01), rtol=1e-12)
+        numpy.testing.assert_allclose(getattr(fl, function)(x * 0.01).numpy(),
+                                      FUNCTIONS[function](want * 0.01), rtol=1e-12)
     numpy.testing.assert_allclose((x + x).numpy(), want + want)
     numpy.testing.assert_allclose((x * x).sum().item(), (want * want).sum())
     numpy.testing.assert_array_equal(x.contiguous().numpy(), want)
@@ -119,7 +130,8 @@ def test_reductions(name, axis):
     if axis == ():
         x = x[0, 0, 0] + 0 * x[:0, 0, 0].sum()
     got = getattr(fl, name)(fl.tensor(x), axis) if axis not in (None, ()) else getattr(fl, name)(fl.tensor(x))
-    numpy.testing.assert_allclose(got.numpy(), getattr(numpy, name)(x, None if axis == () else axis), rtol=1e-12)
+    numpy.testing.assert_allclose(got.numpy(), getattr(numpy, name)(x, None if axis == () else axis),
+                                  rtol=1e-12)
 
 
 def test_scans_variances_and_norms():
@@ -132,7 +144,8 @@ def test_scans_variances_and_norms():
             (fl.linalg.vector_norm(t, 3, 0), (abs(x) ** 3).sum(0) ** (1 / 3)),
             (fl.linalg.vector_norm(t, math.inf, 1), abs(x).max(1)),
             (t.logsumexp(0), numpy.log(numpy.exp(x).sum(0))), (fl.cov(t.T), numpy.cov(x.T)),
-            (fl.corrcoef(t.T), numpy.corrcoef(x.T)), (t.count_nonzero(), 21), (t.diff(dim=0), numpy.diff(x, axis=0))]:
+            (fl.corrcoef(t.T), numpy.corrcoef(x.T)), (t.count_nonzero(), 21), (t.diff(dim=0), numpy.diff(x,
+                                                                                                         axis=0))]:
         numpy.testing.assert_allclose(got.numpy(), want, rtol=1e-10)
     running = t.logcumsumexp(0).exp().numpy()
     numpy.testing.assert_allclose(running, numpy.exp(x).cumsum(0), rtol=1e-10)
@@ -147,7 +160,8 @@ def test_products():
     a, b, batch = draw(3, 4), draw(4, 5), draw(2, 5, 3)
     A, B, C = map(fl.tensor, (a, b, batch))
     for got, want in [(A @ B, a @ b), (C @ A, batch @ a), (fl.bmm(C, C.mT), batch @ batch.swapaxes(1, 2)),
-                      (fl.einsum("ij,jk->ki", A, B), (a @ b).T), (fl.outer(A[0], B[0]), numpy.outer(a[0], b[0])),
+                      (fl.einsum("ij,jk->ki", A, B), (a @ b).T), (fl.outer(A[0], B[0]), numpy.outer(a[0],
+                                                                                                    b[0])),
                       (fl.vdot(A[0], B[:, 0]), numpy.vdot(a[0], b[:, 0])), (fl.kron(A, B), numpy.kron(a, b)),
                       (fl.addmm(A @ B, A, B, beta=1j, alpha=2), (1j + 2) * (a @ b)),
                       (fl.linalg.vecdot(A, A), (a.conj() * a).sum(-1)), (A.H, a.conj().T), (A.mT, a.T),
@@ -159,7 +173,8 @@ def test_convolution_is_the_sum_of_products():
     rng = numpy.random.default_rng(5)
     x, w = (rng.normal(size=s) + 1j * rng.normal(size=s) for s in ((1, 1, 20), (1, 1, 5)))
     got = fl.nn.functional.conv1d(fl.tensor(x), fl.tensor(w))
-    numpy.testing.assert_allclose(got.numpy()[0, 0], numpy.correlate(x[0, 0], w[0, 0].conj(), "valid"), rtol=1e-12)
+    numpy.testing.assert_allclose(got.numpy()[0, 0], numpy.correlate(x[0, 0], w[0, 0].conj(), "valid"),
+                                  rtol=1e-12)
 
 
 def test_parts_are_views_and_conj_is_a_copy():
@@ -171,7 +186,8 @@ def test_parts_are_views_and_conj_is_a_copy():
     assert not conjugate.is_conj() and conjugate.data_ptr() != z.data_ptr()
     assert conjugate.tolist() == [2 - 7j, 6 + 1j] and fl.ones(2).conj().tolist() == [1, 1]
     assert z.conj_physical_().tolist() == [2 - 7j, 6 + 1j]
-    numpy.testing.assert_allclose(fl.polar(fl.tensor([2.0]), fl.tensor([math.pi / 2])).numpy(), [2j], atol=1e-6)
+    numpy.testing.assert_allclose(fl.polar(fl.tensor([2.0]), fl.tensor([math.pi / 2])).numpy(), [2j],
+                                  atol=1e-6)
 
 
 def test_writes():
@@ -196,7 +212,8 @@ def test_conversions():
     z = fl.tensor([1.5 + 2j, 0j])
     assert z.to(fl.float64).tolist() == [1.5, 0] and z.to(fl.int64).tolist() == [1, 0]
     assert z.bool().tolist() == [True, False] and z.to(fl.complex128).tolist() == [1.5 + 2j, 0]
-    assert fl.tensor([True, False]).to(fl.complex64).tolist() == [1, 0] and fl.arange(2).cfloat().dtype is fl.complex64
+    assert fl.tensor([True, False]).to(fl.complex64).tolist() == [1,
+                                                                  0] and fl.arange(2).cfloat().dtype is fl.complex64
     assert fl.eye(2, dtype=fl.complex64).tolist() == [[1, 0], [0, 1]]
     drawn = fl.randn(4000, dtype=fl.complex64)
     assert abs(drawn.abs().square().mean().item() - 1) < 0.1 and abs(drawn.imag.mean().item()) < 0.1
@@ -205,7 +222,8 @@ def test_conversions():
 
 @pytest.mark.parametrize("call", [
     lambda z: z < z, lambda z: z.max(), lambda z: fl.maximum(z, z), lambda z: z.sort(), lambda z: fl.relu(z),
-    lambda z: z.clamp(0, 1), lambda z: fl.floor(z), lambda z: fl.softmax(z, 0), lambda z: fl.erf(z), lambda z: z // 2,
+    lambda z: z.clamp(0, 1), lambda z: fl.floor(z), lambda z: fl.softmax(z, 0), lambda z: fl.erf(z),
+    lambda z: z // 2,
     lambda z: z % 2, lambda z: fl.atan2(z, z), lambda z: z.argmax(), lambda z: fl.sign(z)])
 def test_what_needs_an_order_or_has_no_complex_form_is_refused(call):
     with pytest.raises(RuntimeError):

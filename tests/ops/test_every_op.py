@@ -14,7 +14,8 @@ from flambeau.types.dtype import float32, float64, int32
 NAMES = oracle.every_op()
 SHAPES = ((), (0,), (3, 0, 2), (1,), (31,), (33,), (130,))     # 4 to 32 lanes with and without a tail
 STRIDED = ("transposed", "sliced", "reversed", "expanded")
-OWN_TESTS = ("flambeau.ops.random", "flambeau.ops.linalg", "flambeau.ops.fourier", "flambeau.ops.chosen")
+OWN_TESTS = ("flambeau.ops.random", "flambeau.ops.linalg", "flambeau.ops.linalg_lu", "flambeau.ops.linalg_symmetric",
+             "flambeau.ops.fourier", "flambeau.ops.chosen", "flambeau.ops.reinterpret")
 UNTESTED_KINDS = ("random", "create")       # no operands to compare, or no reference: tests of their own
 
 

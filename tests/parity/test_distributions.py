@@ -55,13 +55,16 @@ TABLE = {
     "Bernoulli edge": lambda d: d.Bernoulli([0.0, 0.5, 1.0]),
     "Beta": lambda d: d.Beta(POSITIVE, MORE), "Beta numbers": lambda d: d.Beta(2.0, 3.0),
     "Beta small": lambda d: d.Beta([0.5, 0.2], [0.5, 0.7]),
-    "Binomial": lambda d: d.Binomial(5, P), "Binomial logits": lambda d: d.Binomial([3.0, 5.0, 9.0], logits=REAL),
-    "Categorical": lambda d: d.Categorical(SIMPLEX), "Categorical logits": lambda d: d.Categorical(logits=LOGITS),
+    "Binomial": lambda d: d.Binomial(5, P),
+    "Binomial logits": lambda d: d.Binomial([3.0, 5.0, 9.0], logits=REAL),
+    "Categorical": lambda d: d.Categorical(SIMPLEX),
+    "Categorical logits": lambda d: d.Categorical(logits=LOGITS),
     "Cauchy": lambda d: d.Cauchy(REAL, POSITIVE),
     "Chi2": lambda d: d.Chi2(POSITIVE), "Chi2 number": lambda d: d.Chi2(3.0),
     "ContinuousBernoulli": lambda d: d.ContinuousBernoulli(P),
     "ContinuousBernoulli logits": lambda d: d.ContinuousBernoulli(logits=LOGITS),
-    "Dirichlet": lambda d: d.Dirichlet(MORE), "Dirichlet small": lambda d: d.Dirichlet([[0.5, 0.2], [3.0, 0.4]]),
+    "Dirichlet": lambda d: d.Dirichlet(MORE),
+    "Dirichlet small": lambda d: d.Dirichlet([[0.5, 0.2], [3.0, 0.4]]),
     "Exponential": lambda d: d.Exponential(POSITIVE),
     "FisherSnedecor": lambda d: d.FisherSnedecor([1.0, 3.0, 5.0, 7.0], [2.0, 3.5, 5.0, 9.0]),
     "Gamma": lambda d: d.Gamma(POSITIVE, MORE),
@@ -73,17 +76,20 @@ TABLE = {
     "Independent": lambda d: d.module.distributions.Independent(d.Normal(REAL, MORE), 1),
     "InverseGamma": lambda d: d.InverseGamma([0.5, 1.5, 3.5], POSITIVE),
     "Kumaraswamy": lambda d: d.Kumaraswamy([1.5, 0.7, 3.0], [2.0, 3.0, 0.5]),
-    "LKJCholesky": lambda d: d.LKJCholesky(3, [0.5, 1.0, 2.5]), "LKJCholesky 2": lambda d: d.LKJCholesky(2, 1.5),
+    "LKJCholesky": lambda d: d.LKJCholesky(3, [0.5, 1.0, 2.5]),
+    "LKJCholesky 2": lambda d: d.LKJCholesky(2, 1.5),
     "Laplace": lambda d: d.Laplace(REAL, POSITIVE),
     "LogNormal": lambda d: d.LogNormal(REAL, POSITIVE),
     "LogisticNormal": lambda d: d.LogisticNormal(REAL, POSITIVE),
     "LowRankMultivariateNormal": lambda d: d.LowRankMultivariateNormal(REAL, spread(-1, 1, 3, 2), POSITIVE),
-    "LowRankMultivariateNormal batch": lambda d: d.LowRankMultivariateNormal(MORE, spread(-1, 1, 3, 2), POSITIVE),
+    "LowRankMultivariateNormal batch": lambda d: d.LowRankMultivariateNormal(MORE, spread(-1, 1, 3, 2),
+                                                                             POSITIVE),
     "MixtureSameFamily": lambda d: d.module.distributions.MixtureSameFamily(
         d.Categorical(SIMPLEX), d.Normal(spread(-3, 3, 3, 4), spread(0.5, 2, 4))),
     "MixtureSameFamily vectors": lambda d: d.module.distributions.MixtureSameFamily(
         d.Categorical(spread(0.1, 1, 3)), d.MultivariateNormal(spread(-3, 3, 3, 2), matrix(2, 3))),
-    "Multinomial": lambda d: d.Multinomial(5, SIMPLEX), "Multinomial logits": lambda d: d.Multinomial(3, logits=LOGITS),
+    "Multinomial": lambda d: d.Multinomial(5, SIMPLEX),
+    "Multinomial logits": lambda d: d.Multinomial(3, logits=LOGITS),
     "MultivariateNormal": lambda d: d.MultivariateNormal(REAL, matrix(3)),
     "MultivariateNormal batch": lambda d: d.MultivariateNormal(MORE, precision_matrix=matrix(3, 2)),
     "MultivariateNormal tril": lambda d: d.MultivariateNormal(
@@ -97,7 +103,8 @@ TABLE = {
     "Poisson": lambda d: d.Poisson(POSITIVE), "Poisson 0": lambda d: d.Poisson([0.0, 2.0]),
     "RelaxedBernoulli": lambda d: d.RelaxedBernoulli([0.7], P),
     "RelaxedOneHotCategorical": lambda d: d.RelaxedOneHotCategorical([0.7], logits=LOGITS),
-    "StudentT": lambda d: d.StudentT([0.5, 1.5, 4.0], REAL, POSITIVE), "StudentT number": lambda d: d.StudentT(3.0),
+    "StudentT": lambda d: d.StudentT([0.5, 1.5, 4.0], REAL, POSITIVE),
+    "StudentT number": lambda d: d.StudentT(3.0),
     "TransformedDistribution": lambda d: d.module.distributions.TransformedDistribution(
         d.Normal(REAL, POSITIVE), [d.module.distributions.AffineTransform(1.0, d.tensor(POSITIVE)),
                                    d.module.distributions.TanhTransform()]),
@@ -108,9 +115,11 @@ TABLE = {
 }
 PROPERTIES = ("mean", "mode", "variance", "stddev")
 # where PyTorch is less exact than float64
-LOOSE = {"Bernoulli edge": 1e-6, "VonMises": 1e-6, "ContinuousBernoulli": 1e-6, "ContinuousBernoulli logits": 1e-6,
+LOOSE = {"Bernoulli edge": 1e-6, "VonMises": 1e-6, "ContinuousBernoulli": 1e-6,
+         "ContinuousBernoulli logits": 1e-6,
          "Multinomial": 1e-6, "Multinomial logits": 1e-6, "Power": 1e-6}
-# PyTorch gives NaN for what is known (a Weibull density that is infinite at 0, moments that are infinite), and the first
+# PyTorch gives NaN for what is known (a Weibull density that is infinite at 0, moments that are infinite),
+# and the first
 # corner where a density is infinite at several
 DIFFERENT = {("Beta", "mode"), ("GeneralizedPareto", "mean"), ("GeneralizedPareto", "variance"),
              ("GeneralizedPareto", "stddev"), ("Kumaraswamy", "mode"), ("Weibull", "mode")}
@@ -145,7 +154,8 @@ def test_shapes_and_what_it_says_of_itself(name):
     for attribute in ("batch_shape", "event_shape"):
         assert tuple(getattr(got, attribute)) == tuple(getattr(want, attribute))
     assert got.has_rsample == want.has_rsample and got.has_enumerate_support == want.has_enumerate_support
-    assert got.support.event_dim == want.support.event_dim and got.support.is_discrete == want.support.is_discrete
+    assert got.support.event_dim == want.support.event_dim
+    assert got.support.is_discrete == want.support.is_discrete
     assert type(got.support).__name__ == type(want.support).__name__.lstrip("_")
     assert list(got.arg_constraints) == list(want.arg_constraints)
     grown = (5, *want.batch_shape)
@@ -160,7 +170,7 @@ def test_moments_and_entropy(name):
         try:
             expected = getattr(want, attribute)
             expected = expected() if callable(expected) else expected
-        except (NotImplementedError, RuntimeError):        # RuntimeError: it fails for a scalar df of Wishart's
+        except (NotImplementedError, RuntimeError):        # the latter for a df of Wishart's without a batch
             continue
         if (name.partition(" ")[0], attribute) not in DIFFERENT:
             found = getattr(got, attribute)
@@ -259,7 +269,8 @@ def test_divergences(name):
         except ValueError:
             continue
         loose = max(LOOSE.get(name, 0), LOOSE.get(other, 0), 1e-8)
-        numpy.testing.assert_allclose(array(ours.kl_divergence(p[1], q[1])), numpy.broadcast_to(array(want), shape),
+        numpy.testing.assert_allclose(array(ours.kl_divergence(p[1], q[1])),
+                                      numpy.broadcast_to(array(want), shape),
                                       rtol=loose, atol=loose, err_msg=f"{name}, {other}")
 
 
@@ -276,7 +287,8 @@ TRANSFORMS = {
     "Abs": (lambda d: d.AbsTransform(), spread(-2, 2, 3)),
     "Affine": (lambda d: d.AffineTransform(1.0, -2.0), spread(-2, 2, 3)),
     "Affine events": (lambda d: d.AffineTransform(1.0, 2.0, event_dim=1), spread(-2, 2, 2, 3)),
-    "Exp": (lambda d: d.ExpTransform(), spread(-2, 2, 3)), "Power": (lambda d: d.PowerTransform(1.5), spread(1, 2, 3)),
+    "Exp": (lambda d: d.ExpTransform(), spread(-2, 2, 3)),
+    "Power": (lambda d: d.PowerTransform(1.5), spread(1, 2, 3)),
     "Sigmoid": (lambda d: d.SigmoidTransform(), spread(-2, 2, 3)),
     "Softplus": (lambda d: d.SoftplusTransform(), spread(-2, 2, 3)),
     "Tanh": (lambda d: d.TanhTransform(), spread(-2, 2, 3)),
@@ -286,9 +298,11 @@ TRANSFORMS = {
     "PositiveDefinite": (lambda d: d.PositiveDefiniteTransform(), spread(-2, 2, 2, 3, 3)),
     "CorrCholesky": (lambda d: d.CorrCholeskyTransform(), spread(-2, 2, 2, 6)),
     "Reshape": (lambda d: d.ReshapeTransform((2, 3), (6,)), spread(-2, 2, 4, 2, 3)),
-    "Compose": (lambda d: d.ComposeTransform([d.ExpTransform(), d.AffineTransform(1.0, 2.0), d.ExpTransform().inv]),
+    "Compose": (lambda d: d.ComposeTransform([d.ExpTransform(), d.AffineTransform(1.0, 2.0),
+                                              d.ExpTransform().inv]),
                 spread(-2, 2, 3)),
-    "Compose vectors": (lambda d: d.ComposeTransform([d.AffineTransform(1.0, 2.0), d.StickBreakingTransform()]),
+    "Compose vectors": (lambda d: d.ComposeTransform([d.AffineTransform(1.0, 2.0),
+                                                      d.StickBreakingTransform()]),
                         spread(-2, 2, 2, 3)),
     "Independent": (lambda d: d.IndependentTransform(d.ExpTransform(), 1), spread(-2, 2, 2, 3)),
     "Cat": (lambda d: d.CatTransform([d.ExpTransform(), d.TanhTransform()], -1, [1, 2]), spread(-2, 2, 2, 3)),
@@ -312,15 +326,19 @@ def test_transforms(name):
         assert repr(getattr(got, side)) == repr(getattr(want, side))
     if want.bijective:
         close(name, got.log_abs_det_jacobian(b, got(b)), want.log_abs_det_jacobian(a, want(a)), "jacobian")
-        close(name, got.inv.log_abs_det_jacobian(got(b), b), want.inv.log_abs_det_jacobian(want(a), a), "jacobian")
+        close(name, got.inv.log_abs_det_jacobian(got(b), b), want.inv.log_abs_det_jacobian(want(a), a),
+              "jacobian")
 
 
-CONSTRAINTS = ["boolean", "corr_cholesky", "lower_cholesky", "lower_triangular", "nonnegative", "nonnegative_integer",
-               "one_hot", "positive", "positive_definite", "positive_integer", "positive_semidefinite", "real",
+CONSTRAINTS = ["boolean", "corr_cholesky", "lower_cholesky", "lower_triangular", "nonnegative",
+               "nonnegative_integer",
+               "one_hot", "positive", "positive_definite", "positive_integer", "positive_semidefinite",
+               "real",
                "real_vector", "simplex", "square", "symmetric", "unit_interval"]
 MADE = {"greater_than": (1.0,), "greater_than_eq": (1.0,), "less_than": (1.0,), "interval": (-1.0, 1.0),
         "half_open_interval": (0.0, 1.0), "integer_interval": (0, 2), "multinomial": (3,)}
-VALUES = [numpy.array([-1.0, 0.0, 0.5, 1.0, 2.0, numpy.nan]), numpy.array([[0.0, 1.0], [0.5, 0.5], [1.0, 2.0]]),
+VALUES = [numpy.array([-1.0, 0.0, 0.5, 1.0, 2.0, numpy.nan]),
+          numpy.array([[0.0, 1.0], [0.5, 0.5], [1.0, 2.0]]),
           numpy.stack([numpy.eye(2), numpy.ones((2, 2)), [[1.0, 0.0], [0.6, 0.8]], [[0.0, 1.0], [1.0, 0.0]]]),
           numpy.array([[1.0, 0.0], [0.5, -1.0]])]
 
@@ -336,7 +354,8 @@ def test_constraints(name, value):
         assert got.check(facade.tensor(value)).tolist() == want.check(torch.tensor(value)).tolist()
 
 
-@pytest.mark.parametrize("registry, name", [(r, n) for r in ("biject_to", "transform_to") for n in [*CONSTRAINTS, *MADE]])
+@pytest.mark.parametrize("registry, name",
+                         [(r, n) for r in ("biject_to", "transform_to") for n in [*CONSTRAINTS, *MADE]])
 def test_transforms_onto_constraints(registry, name):
     want, got = (getattr(d.constraints, name) for d in (theirs, ours))
     if name in MADE:
@@ -362,13 +381,17 @@ REFUSED = [
     lambda d: d.Dirichlet([0.0, 1.0]), lambda d: d.MultivariateNormal([0.0, 0.0], [[1.0, 2.0], [2.0, 1.0]]),
     lambda d: d.MultivariateNormal([0.0, 0.0]), lambda d: d.Poisson(-1.0), lambda d: d.Binomial(-1, [0.5]),
     lambda d: d.Geometric(0.0), lambda d: d.NegativeBinomial(1.0, [1.0]), lambda d: d.LKJCholesky(1),
-    lambda d: d.Wishart(1.0, matrix(3)), lambda d: d.StudentT(0.0), lambda d: d.Multinomial([3.0], [0.5, 0.5]),
+    lambda d: d.Wishart(1.0, matrix(3)), lambda d: d.StudentT(0.0),
+    lambda d: d.Multinomial([3.0], [0.5, 0.5]),
     lambda d: d.module.distributions.Independent(d.Normal(0.0, 1.0), 1), lambda d: d.Normal("a", 1.0),
     lambda d: d.Normal([0.0, 1.0], [1.0, 1.0, 1.0]), lambda d: d.Normal(0.0, 1.0).log_prob(0.0),
     lambda d: d.Normal(0.0, 1.0).log_prob(d.tensor([float("nan")])),
-    lambda d: d.Bernoulli(0.5).log_prob(d.tensor([0.5])), lambda d: d.Categorical(P).log_prob(d.tensor([3.0])),
-    lambda d: d.Normal(REAL, 1.0).log_prob(d.tensor([0.0, 1.0])), lambda d: d.Exponential(1.0).log_prob(d.tensor([-1.0])),
-    lambda d: d.Dirichlet([1.0, 1.0]).log_prob(d.tensor([0.5, 0.6])), lambda d: d.Normal(0.0, 1.0).expand((-2,)),
+    lambda d: d.Bernoulli(0.5).log_prob(d.tensor([0.5])),
+    lambda d: d.Categorical(P).log_prob(d.tensor([3.0])),
+    lambda d: d.Normal(REAL, 1.0).log_prob(d.tensor([0.0, 1.0])),
+    lambda d: d.Exponential(1.0).log_prob(d.tensor([-1.0])),
+    lambda d: d.Dirichlet([1.0, 1.0]).log_prob(d.tensor([0.5, 0.6])),
+    lambda d: d.Normal(0.0, 1.0).expand((-2,)),
     lambda d: d.Poisson(1.0).rsample(), lambda d: d.Normal(REAL, 1.0).enumerate_support(),
     lambda d: d.Poisson(1.0).cdf(d.tensor([1.0])), lambda d: d.module.distributions.Distribution().mean,
     lambda d: d.module.distributions.kl_divergence(d.Cauchy(0.0, 1.0), d.Normal(0.0, 1.0)),

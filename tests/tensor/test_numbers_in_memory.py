@@ -24,8 +24,10 @@ def test_a_new_value_compiles_nothing(make):
 
 @pytest.mark.parametrize("value, dtype, want", [
     (300, fl.uint8, 44), (-1, fl.uint8, 255), (2.7, fl.int64, 2), (-2.7, fl.int32, -2), (2, fl.bool, True),
-    (0.0, fl.bool, False), (True, fl.float32, 1.0), (1e300, fl.float32, math.inf), (1e6, fl.float16, math.inf),
-    (2 ** 64 - 1, fl.uint64, 2 ** 64 - 1), (0.1, fl.bfloat16, 0.10009765625), (1 / 3, fl.float32, 0.3333333432674408)])
+    (0.0, fl.bool, False), (True, fl.float32, 1.0), (1e300, fl.float32, math.inf),
+    (1e6, fl.float16, math.inf),
+    (2 ** 64 - 1, fl.uint64, 2 ** 64 - 1), (0.1, fl.bfloat16, 0.10009765625),
+    (1 / 3, fl.float32, 0.3333333432674408)])
 def test_rounded_or_wrapped_to_the_dtype(value, dtype, want):
     made = fl.tensor(value, dtype=dtype)
     assert made.reshape(1).tolist() == [want] and made.dtype is dtype and made.ndim == 0

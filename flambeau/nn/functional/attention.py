@@ -32,8 +32,8 @@ def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.
     if is_causal and attn_mask is not None:
         fail("scaled_dot_product_attention", "Explicit attn_mask should not be set when is_causal=True",
              kind=RuntimeError)
-    return ops.scaled_dot_product_attention(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa,
-                                            next_key() if dropout_p > 0.0 else None)
+    return ops.scaled_dot_product_attention(query, key, value, attn_mask, dropout_p, is_causal, scale,
+                                            enable_gqa, next_key() if dropout_p > 0.0 else None)
 
 
 # ---------------------------------------------------------------------------------- many heads

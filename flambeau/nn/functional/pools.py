@@ -22,7 +22,8 @@ def _max_pool(rank):
 
     def max_pool(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False,
                  return_indices=False):
-        both = with_indices(input, kernel_size, stride, padding, dilation, ceil_mode)
+        both = pooling.max_pool(f"max_pool{rank}d", rank, input, kernel_size, stride, padding, dilation, ceil_mode,
+                                return_indices)
         return both if return_indices else both[0]
 
     named = _named(max_pool, f"max_pool{rank}d", f"Maximum over windows of the last {rank} axes.")

@@ -29,7 +29,7 @@ class PackedSequence(_Packed):
         data = self.data.to(*args, **kwargs)
         if data is self.data:
             return self
-        return type(self)(data, self.batch_sizes, self.sorted_indices, self.unsorted_indices)
+        return self._replace(data=data)
 
     def cpu(self, *args, **kwargs):
         """The same in main memory."""
@@ -41,7 +41,7 @@ class PackedSequence(_Packed):
 
     def pin_memory(self):
         """The same with the data in pinned memory."""
-        return type(self)(self.data.pin_memory(), self.batch_sizes, self.sorted_indices, self.unsorted_indices)
+        return self._replace(data=self.data.pin_memory())
 
     def is_pinned(self):
         """True if the data stand in pinned memory."""
@@ -61,8 +61,8 @@ def _add_casts():
         method.__name__, method.__doc__ = name, f"The same with the data in {dtype}."
         return method
 
-    for name, dtype in (("double", float64), ("float", float32), ("half", float16), ("long", int64), ("int", int32),
-                        ("short", int16), ("char", int8), ("byte", uint8)):
+    for name, dtype in (("double", float64), ("float", float32), ("half", float16), ("long", int64),
+                        ("int", int32), ("short", int16), ("char", int8), ("byte", uint8)):
         setattr(PackedSequence, name, cast(name, dtype))
 
 
@@ -84,7 +84,8 @@ def pad_sequence(sequences, batch_first=False, padding_value=0.0, padding_side="
     """Sequences (length_i, ...) as one tensor (longest, batch, ...), or (batch, longest, ...) with
     `batch_first`."""
     if not hasattr(sequences, "__iter__"):
-        raise RuntimeError(f"pad_sequence: Expected iterable for input sequences, but got arg of type: {type(sequences)}")
+        raise RuntimeError("pad_sequence: Expected iterable for input sequences, but got arg of type: "
+                           f"{type(sequences)}")
     if padding_side not in ("left", "right"):
         raise RuntimeError(f"padding_side should be \"left\" or \"right\", but got \"{padding_side}\"")
     sequences = list(sequences)
@@ -120,15 +121,16 @@ def pack_padded_sequence(input, lengths, batch_first=False, enforce_sorted=True)
     order = None
     if enforce_sorted:
         if any(a < b for a, b in zip(lengths, lengths[1:])):
-            raise RuntimeError("`lengths` array must be sorted in decreasing order when `enforce_sorted` is True. "
-                               "You can pass `enforce_sorted=False` to pack_padded_sequence and/or pack_sequence "
-                               "to sidestep this requirement if you do not need ONNX exportability.")
+            raise RuntimeError("`lengths` array must be sorted in decreasing order when `enforce_sorted` is "
+                               "True. You can pass `enforce_sorted=False` to pack_padded_sequence and/or "
+                               "pack_sequence to sidestep this requirement if you do not need ONNX "
+                               "exportability.")
     else:
         order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
         lengths = [lengths[i] for i in order]
     if min(lengths) <= 0:
-        raise RuntimeError("Length of all samples has to be greater than 0, but found an element in 'lengths' "
-                           "that is <= 0")
+        raise RuntimeError("Length of all samples has to be greater than 0, but found an element in "
+                           "'lengths' that is <= 0")
     if batch_first:
         input = input.transpose(0, 1)
     if input.shape[1] != len(lengths):
@@ -150,8 +152,8 @@ def pad_packed_sequence(sequence, batch_first=False, padding_value=0.0, total_le
     sizes = sequence.batch_sizes.tolist()
     longest = len(sizes) if total_length is None else total_length
     if longest < len(sizes):
-        raise ValueError("Expected total_length to be at least the length of the longest sequence in input, but got "
-                         f"total_length={total_length} and max sequence length being {len(sizes)}")
+        raise ValueError("Expected total_length to be at least the length of the longest sequence in input, "
+                         f"but got total_length={total_length} and max sequence length being {len(sizes)}")
     batch, start, steps = sizes[0], 0, []
     for size in sizes + [0] * (longest - len(sizes)):
         own = sequence.data[start:start + size]
