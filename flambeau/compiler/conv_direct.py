@@ -149,7 +149,7 @@ class _Direct:
         """Loop over the depths of the window that lie in the source."""
         b, size = self.b, self.size
         if self.depths == (FLAT,):
-            self.source_depth = self.depth_tap = L.as_index(0)
+            self.source_depth, self.depth_tap = self.depth_place, L.as_index(0)
             return self.add_products(narrow)
         t, phase = self.split(self.depth_place, len(self.depths))
         axis, first = self.chosen(self.depths, phase), self.depths[0]

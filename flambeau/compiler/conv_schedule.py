@@ -40,7 +40,7 @@ class Axis:
         return max(self.count - 1, 0) * self.step + 1
 
 
-FLAT = Axis(1, 0, 1, 0, 1, 1)       # an axis of size 1 and a window of one tap
+FLAT = Axis(1, 0, 1, 0, 1, 1)       # each place sees the source's place of its number
 
 
 def forward_axis(kernel, stride, padding, dilation):
