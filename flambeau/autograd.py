@@ -1,8 +1,12 @@
-"""Gradients: `backward`, `grad` and the modes of recording."""
+"""Gradients: `backward`, `grad`, the modes of recording, the graph and its faults."""
 
+from flambeau.tensor import graph
+from flambeau.tensor.anomaly import (detect_anomaly, is_anomaly_check_nan_enabled, is_anomaly_enabled,
+                                     set_detect_anomaly)
 from flambeau.tensor.autograd import (backward, enable_grad, grad, inference_mode, is_grad_enabled, no_grad,
                                       set_grad_enabled)
 from flambeau.tensor.function import Function, once_differentiable
 
-__all__ = ["Function", "backward", "enable_grad", "grad", "inference_mode", "is_grad_enabled", "no_grad", "once_differentiable",
-           "set_grad_enabled"]
+__all__ = ["Function", "backward", "detect_anomaly", "enable_grad", "grad", "graph", "inference_mode",
+           "is_anomaly_check_nan_enabled", "is_anomaly_enabled", "is_grad_enabled", "no_grad", "once_differentiable",
+           "set_detect_anomaly", "set_grad_enabled"]

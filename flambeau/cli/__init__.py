@@ -1,4 +1,4 @@
-"""The command line: `flambeau run | check | doctor | show | cache | pack`.
+"""The command line: `flambeau run | check | doctor | show | ops | cache | pack`.
 
 Each command is a function `run(options) -> exit status` in a module of its own, imported when called, so
 `flambeau run` adds little to a script's own start.
@@ -41,6 +41,12 @@ def make_parser():
                                            "What the script prints itself goes to stderr.")
     show.add_argument("script", metavar="SCRIPT")
     show.add_argument("--stage", choices=STAGES, default="graph", help="what to print (default: %(default)s)")
+
+    ops = commands.add_parser("ops", help="print what each part of Flambeau does with each op",
+                              description="The matrix op x consumer: how an op runs, compiles, differentiates.")
+    ops.add_argument("pattern", nargs="?", help="only ops with this in their name (or like this: 'max_*')")
+    ops.add_argument("--kind", help="only ops of this kind: elementwise, reduction, view, ...")
+    ops.add_argument("--tsv", action="store_true", help="columns parted by tabs, without the summary")
 
     cache = commands.add_parser("cache", help="show or clear the compiled kernels kept on disk")
     cache.add_argument("action", nargs="?", choices=("size", "clear"), default="size",

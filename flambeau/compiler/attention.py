@@ -260,7 +260,8 @@ class Tile:
         """`accumulate` for a group of items, (first, how many), and a register block's columns."""
         x, size = group
         places = [self.b.let(I.mul(I.add(x, i), line)) for i in range(size)]
-        factors = [None if factor is None else self.b.load(factor, I.add(x, i), self.total) for i in range(size)]
+        factors = [None if factor is None else self.b.load(factor, I.add(x, i), self.total)
+                   for i in range(size)]
 
         def left(y):
             return [I.add(I.mul(y, self.items), x, i) for i in range(size)]

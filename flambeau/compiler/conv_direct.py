@@ -124,8 +124,8 @@ class _Direct:
     def run_tile(self):
         b, shape = self.b, self.shape
         self.pixels = b.let(I.mul(self.tile_rows, self.tile_columns), "pixels_here")
-        self.strip_rows = b.let(I.add(I.mul(I.sub(self.tile_rows, 1), self.rows[0].stride),
-                                      most(self.rows, "span")), "strip_rows")
+        below = I.mul(I.sub(self.tile_rows, 1), self.rows[0].stride)
+        self.strip_rows = b.let(I.add(below, shape.tall), "strip_rows")
         plane = self.size["W"] if self.in_place else I.mul(self.strip_rows, self.pitch)
         self.plane = b.let(plane, "strip_plane")
         narrow, wide_part = Narrow(self), I.mul(self.tile_blocks, self.pixels, shape.outputs)
@@ -189,9 +189,10 @@ class _Direct:
         rest = b.let(I.add(whole, I.mul(I.div(inside, lanes), lanes)))
         whole, rest = (b.let(I.minimum(end, I.round_up(self.pitch, lanes))) for end in (whole, rest))
         with b.loop("c", 0, self.depth) as c, b.loop("row", 0, self.strip_rows) as row:
-            y = b.let(I.add(top, row))
+            down = I.mul(row, self.rows[0].step if self.shape.apart else 1)
+            y = b.let(I.add(top, down))
             there = b.and_(L.apply("ge", y, L.as_index(0)), L.apply("lt", y, size["H"]))
-            line = b.let(I.add(I.mul(I.add(first, I.mul(c, channel_rows), row), size["W"]), left))
+            line = b.let(I.add(I.mul(I.add(first, I.mul(c, channel_rows), down), size["W"]), left))
             to = b.let(I.add(I.mul(c, self.plane), I.mul(row, self.pitch)))
             with b.branch(there):
                 self.pack_edge(0, whole, line, left, to)
@@ -264,7 +265,8 @@ class _Direct:
     def each_tap(self, strip):
         """Loops over the window: (where a tap's weights begin, where in the strip it begins to see)."""
         b, rows, columns = self.b, self.row_axis, self.column_axis
-        line, step = b.let(I.mul(self.pitch, self.rows[0].step)), b.let(I.mul(self.depth, self.shape.outputs))
+        line = b.let(I.mul(self.pitch, 1 if self.shape.apart else self.rows[0].step))
+        step = b.let(I.mul(self.depth, self.shape.outputs))
         with b.loop("r", 0, rows["count"]) as r, b.loop("s", 0, columns["count"]) as s:
             tap = I.add(I.mul(self.depth_tap, self.kernel[1]), rows["first"], I.mul(r, self.rows[0].tap_step))
             tap = I.add(I.mul(tap, self.kernel[2]), columns["first"], I.mul(s, self.columns[0].tap_step))

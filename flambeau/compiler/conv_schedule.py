@@ -16,6 +16,8 @@ PIXELS = 256            # pixels of a tile, at most
 MOST_BLOCKS = 4         # blocks of output channels in a tile
 SHARES = 8              # a wide result of few rows is cut into a multiple of so many tiles
 ENOUGH_ROWS = 32        # a tile has one block of output channels while there are fewer rows to share out
+APART = 8               # rows between taps from which on the rows in between are not packed
+MOST_REACH = 1 << 18    # elements of a strip for 16 pixels, which stands on the stack
 _FAR = 1 << 40
 
 
@@ -68,7 +70,9 @@ def backward_axis(kernel, stride, padding, dilation):
 class Shape:
     """Sizes that are part of a kernel: lanes of a vector, vectors and most pixels of a register block,
     channels of the source that are added up between two visits to the sums; for a tile its most pixels (of
-    each class of columns) and how many elements its strip of the source and its sums may have."""
+    each class of columns) and how many elements its strip of the source and its sums may have; and how many
+    rows of the source a row of the result sees (`tall`). Where taps are far `apart`, a tile has one row, and
+    its strip only the rows of the taps."""
 
     lanes: int
     vectors: int
@@ -77,6 +81,8 @@ class Shape:
     pixels: int
     strip: int
     sums: int
+    tall: int
+    apart: bool
 
     @property
     def outputs(self):
@@ -94,13 +100,19 @@ def kernel_shape(rows, columns, dtype, target=None):
     target = target or targets.current()
     lanes = target.vector_bytes // dtype.itemsize
     taps = max(1, most(rows, "count") * most(columns, "count"))
-    reach = most(rows, "span") * (most(columns, "span") + 15 * most(columns, "stride"))
+    apart = rows[0].step > APART
+    tall = most(rows, "count" if apart else "span")
+    reach = tall * (most(columns, "span") + 15 * most(columns, "stride"))
+    if reach > MOST_REACH:
+        wide = most(columns, "span")
+        raise ValueError(f"[convolution] a window of {tall} rows that reaches over {wide} columns is too wide")
     channels = MOST_CHANNELS
     while channels > 1 and (channels * taps > DEPTH or channels * reach > STRIP):
         channels //= 2
     pixels = max(PIXELS // len(columns), lanes)
     sums = max(SUMS, pixels * len(columns) * 2 * lanes)
-    return Shape(lanes, 2, register_pixels(target), channels, pixels, max(STRIP, channels * reach), sums)
+    strip = max(STRIP, channels * reach)
+    return Shape(lanes, 2, register_pixels(target), channels, pixels, strip, sums, tall, apart)
 
 
 def most(classes, name):
@@ -119,7 +131,7 @@ def schedule(shape, rows, columns, groups, images, channels, outputs, height, wi
     """
     height, width = _ceil(height, len(rows)), maximum(_ceil(width, len(columns)), 1)
     deep, capacity = maximum(minimum(channels, shape.channels), 1), shape.strip
-    tall, wide = most(rows, "span"), most(columns, "span")
+    tall, wide = shape.tall, most(columns, "span")
     room = (capacity // (deep * tall) - wide) // most(columns, "stride") + 1
     column_tiles = _ceil(width, minimum(shape.pixels, maximum(room, 1)))
     spread = maximum(SHARES // maximum(images * height * (groups * len(rows)), 1), 1)
@@ -127,8 +139,8 @@ def schedule(shape, rows, columns, groups, images, channels, outputs, height, wi
     tile_columns = _ceil(width, column_tiles)
     pitch = (tile_columns - 1) * most(columns, "stride") + wide
     room = (capacity // (deep * pitch) - tall) // most(rows, "stride") + 1
-    tile_rows = minimum(minimum(room, shape.pixels // tile_columns), height)
-    tile_rows = maximum(tile_rows // (1 + (column_tiles - 1) * _FAR), 1)
+    tile_rows = 1 if shape.apart else minimum(minimum(room, shape.pixels // tile_columns), height)
+    tile_rows = maximum(tile_rows // (1 + (column_tiles - 1) * _FAR), 1)    # one, if rows are cut
     tile_rows = maximum(_ceil(height, _ceil(height, tile_rows)), 1)
     blocks = _ceil(outputs, shape.outputs)
     units = images * height * column_tiles * (groups * len(rows))

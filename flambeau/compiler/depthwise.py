@@ -12,7 +12,7 @@ a plane; a second kernel adds the planes of all images, in order.
 Sizes are params (SIZES); the window is part of the kernel. K may be a multiple of C.
 """
 
-from flambeau.compiler import index_math as I
+from flambeau.compiler import index_math as I, strips
 from flambeau.compiler.strips import Places, Windows
 from flambeau.ir import loops as L
 
@@ -23,7 +23,7 @@ SUMS_BYTES = 64             # a tap's sums of the gradient of the weight: part o
 
 def suits(spec, weight_shape):
     """True if the kernels here do a convolution with a weight (K, C / groups, R, S)."""
-    return spec.groups > 1 and weight_shape[1] == 1 and spec.taps <= MOST_TAPS
+    return spec.groups > 1 and weight_shape[1] == 1 and spec.taps <= MOST_TAPS and strips.suits(spec)
 
 
 def depthwise_forward(spec, name="depthwise", target=None):
@@ -84,23 +84,23 @@ def launch(planner, which, inputs, out, spec, sizes, work):
 
 
 # ---------------------------------------------------------------------------------------------- parts
-def _weights(strips, channel):
+def _weights(walk, channel):
     """The taps' weights, in all lanes."""
-    b, spec = strips.b, strips.spec
+    b, spec = walk.b, walk.spec
     first = b.let(I.mul(channel, spec.taps))
-    weights = (strips.read("weight", I.add(first, tap)) for tap in range(spec.taps))
-    return [b.let(L.splat(weight, strips.lanes)) for weight in weights]
+    weights = (walk.read("weight", I.add(first, tap)) for tap in range(spec.taps))
+    return [b.let(L.splat(weight, walk.lanes)) for weight in weights]
 
 
-def _sums(strips, place, taps, weights, count):
+def _sums(walk, place, taps, weights, count):
     """For `count` rows at one vector of columns the sum of what the taps see, times their weights."""
-    b, sums = strips.b, [None] * count
-    for tap, users in strips.shared_taps(taps, count):
-        seen = b.load("packed", I.add(place, strips.near(*tap)), strips.dtype, strips.lanes)
+    b, sums = walk.b, [None] * count
+    for tap, users in walk.shared_taps(taps, count):
+        seen = b.load("packed", I.add(place, walk.near(*tap)), walk.dtype, walk.lanes)
         for number, (*_, weight) in users:
             old = sums[number]
             sums[number] = b.mul(seen, weights[weight]) if old is None else b.fma(seen, weights[weight], old)
-    return [b.const(0.0, strips.dtype, strips.lanes) if total is None else total for total in sums]
+    return [b.const(0.0, walk.dtype, walk.lanes) if total is None else total for total in sums]
 
 
 class _Forward(Windows):

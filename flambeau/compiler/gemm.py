@@ -82,7 +82,8 @@ def gemm_kernel(name, buffers, params, load_a, load_b, store, dtype=float32, *, 
 
     One step of the extent is a tile; `gemm_work` estimates it.
     """
-    vector_a, vector_b = ("tails" if tail else vector for tail, vector in ((tail_a, vector_a), (tail_b, vector_b)))
+    vector_a = "tails" if tail_a else vector_a
+    vector_b = "tails" if tail_b else vector_b
     template = gemm_template(dtype, name, params=params, sizes=sizes, unit_a=unit_a, unit_b=unit_b,
                              vector_a=vector_a, vector_b=vector_b, prepare=prepare_b is not None,
                              parts=parts, share=share, plain_a=plain_a, target=target)
@@ -115,8 +116,8 @@ def gemm_template(dtype=float32, name="gemm", *, params=SIZES, sizes=None, unit_
     vector_a, vector_b may be 'tails': see compiler.gemm_pack."""
     sizes = tuple(map(L.as_index, sizes)) if sizes else tuple(map(I.index, SIZES))
     parts = tuple(map(L.as_index, parts)) if parts else (L.as_index(1), sizes[3])
-    writer = _Template(dtype, sizes, parts, blocking(dtype, target), unit_a, unit_b, vector_a, vector_b, prepare,
-                       plain_a)
+    writer = _Template(dtype, sizes, parts, blocking(dtype, target), unit_a, unit_b, vector_a, vector_b,
+                       prepare, plain_a)
     return L.Kernel(name, (), tuple(params), I.mul(share, _extent(sizes, parts, writer.plan)), writer.body())
 
 
@@ -254,7 +255,8 @@ class _Template(Packing):
         begin = b.let(I.mul(I.rem(self.place, self.parts[0]), self.parts[1]), "first_k")
         end = b.let(I.minimum(self.sizes[3], I.add(begin, self.parts[1])), "end_k")
         self.panels = b.let(I.ceil_div(self.rows, plan.rows), "panels")
-        with b.loop("k0", begin, I.maximum(end, I.add(begin, 1)), DEPTH) as k0:     # at least once: no k's give 0
+        once = I.add(begin, 1)                  # at least one block: no k's give 0
+        with b.loop("k0", begin, I.maximum(end, once), DEPTH) as k0:
             self.k = k0
             self.depth = b.let(I.maximum(I.minimum(I.sub(end, k0), DEPTH), 0), "depth")
             self.first = b.let(L.apply("eq", k0, begin), "first")
@@ -293,7 +295,8 @@ class _Template(Packing):
         base_b = b.let(I.mul(I.div(column, plan.columns), self.panel_b_size))
         with b.loop(b.fresh("k"), 0, self.depth) as k:
             address = I.add(base_b, I.mul(k, plan.columns))
-            right = [b.load("packed_b", I.add(address, v * plan.lanes), dtype, plan.lanes) for v in range(vectors)]
+            right = [b.load("packed_b", I.add(address, v * plan.lanes), dtype, plan.lanes)
+                     for v in range(vectors)]
             for i, left in enumerate(left_of(k)):
                 left = b.let(L.splat(b.let(left), plan.lanes))
                 for v in range(vectors):

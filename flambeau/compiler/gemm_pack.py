@@ -1,8 +1,8 @@
 """Packing for compiler.gemm: what a tile needs of A and B for one block of k's, in the order it is read.
 
 Packed A holds rows of consecutive k's (where k is consecutive in A), or for each k the rows side by side.
-Packed B holds panels of columns, for each k its columns side by side. A B that is consecutive along k is turned
-in registers: `lanes` rows of `lanes` k's are read, zipped log2(lanes) times, and written.
+Packed B holds panels of columns, for each k its columns side by side. A B that is consecutive along k is
+turned in registers: `lanes` rows of `lanes` k's are read, zipped log2(lanes) times, and written.
 
 A caller says of A and of B what vectors its load can read:
 
@@ -15,7 +15,7 @@ A caller says of A and of B what vectors its load can read:
 from flambeau.compiler import index_math as I
 from flambeau.ir import loops as L
 
-DEPTH = 256                 # k's in a block: part of the meaning of a product, as it fixes the order of additions
+DEPTH = 256                 # k's in a block: part of the meaning, as it fixes the order of additions
 UNROLL = 8                  # elements that scalar packing copies at a time
 PAD = 16                    # elements behind a packed row, so that rows do not meet in one cache set
 
@@ -182,7 +182,8 @@ class Packing:
                 address = b.let(I.add(I.mul(panel, self.panel_b_size), I.mul(k, plan.columns)))
                 for number in range(plan.vectors):
                     column = I.add(I.mul(panel, plan.columns), number * plan.lanes)
-                    b.store("packed_b", I.add(address, number * plan.lanes), self.load_b(k, column, plan.lanes))
+                    value = self.load_b(k, column, plan.lanes)
+                    b.store("packed_b", I.add(address, number * plan.lanes), value)
         start = b.let(I.mul(whole, plan.columns))
         base = b.let(I.mul(whole, self.panel_b_size))
         left = b.let(I.sub(self.columns, start))

@@ -1,5 +1,5 @@
-"""From a product of two matrices in memory to launches of compiler.gemm: which strides are read how, who takes
-few rows, and in how many parts a long sum is added.
+"""From a product of two matrices in memory to launches of compiler.gemm: which strides are read how, who
+takes few rows, and in how many parts a long sum is added.
 
 A product with one column is the transposed product with one row. Where k is long and there are few results,
 the k's fall into parts, summed on their own into memory and added up, in order, by a second kernel. How many
@@ -9,7 +9,7 @@ parts there are depends on the sizes alone.
 from dataclasses import replace
 
 from flambeau.compiler import index_math as I
-from flambeau.compiler.gemm import blocking, gemm_kernel, matrix_load
+from flambeau.compiler.gemm import SIZES, blocking, gemm_kernel, matrix_load
 from flambeau.compiler.gemm_pack import DEPTH
 from flambeau.compiler.gemm_rows import FEW, rows_kernel
 from flambeau.compiler.recipe import Located
@@ -31,7 +31,7 @@ def parts_of(sizes):
 
 
 def product(planner, x, y, bias, out, transposed=False):
-    """out[batch, m, n] = sum over k of x[batch, m, k] * y[batch, k, n] (y[n, k] where transposed) + bias[n]."""
+    """out[batch, m, n] = sum over k of x[batch, m, k] * y[batch, k, n] (transposed: y[n, k]) + bias[n]."""
     if transposed:
         y = _turned(y)
     if bias is None and y.shape[-1] == 1 and x.shape[-2] != 1:
@@ -52,10 +52,12 @@ class _Product:
     def __init__(self, planner, x, y, bias, out):
         self.planner, self.x, self.y, self.bias, self.out = planner, x, y, bias, out
         batched = len(x.shape) == 3
-        self.sizes = {"batch": x.shape[0] if batched else 1, "M": x.shape[-2], "N": y.shape[-1], "K": x.shape[-1]}
+        sizes = x.shape[0] if batched else 1, x.shape[-2], y.shape[-1], x.shape[-1]
+        self.sizes = dict(zip(SIZES, sizes))
         self.params, self.steps = dict(self.sizes), {}
         for name, located in (("x", x), ("y", y)):
-            for axis, stride in zip(("batch", "row", "column"), located.strides if batched else (0, *located.strides)):
+            strides = located.strides if batched else (0, *located.strides)
+            for axis, stride in zip(("batch", "row", "column"), strides):
                 key = f"{name}_{axis}"
                 self.steps[key] = stride if isinstance(stride, int) else I.index(key)
                 if not isinstance(stride, int):
@@ -72,7 +74,8 @@ class _Product:
             along = ("M", "K") if name == "x" else ("K", "N")
             axis = int(strides[1] == 1)
             guard = ("row", "column")[axis], I.index(along[axis])
-        return matrix_load(L.Buffer(name, located.dtype, "r"), self.steps[f"{name}_batch"], strides, guard, self.total)
+        buffer = L.Buffer(name, located.dtype, "r")
+        return matrix_load(buffer, self.steps[f"{name}_batch"], strides, guard, self.total)
 
     def finish(self, b, batch, m, n, value, lanes, mask):
         """Bias, cast and store of finished sums."""
@@ -97,7 +100,7 @@ class _Product:
     # ---- launches
     def launch(self):
         sizes = self.sizes
-        self.parts = parts_of([I.index(name) for name in sizes])
+        self.parts = parts_of(map(I.index, SIZES))
         self.work = 2 * sizes["batch"] * sizes["M"] * sizes["N"] * sizes["K"]
         operands = {"x": self.x, "y": self.y, "bias": self.bias, "out": self.out, "parts": self.scratch()}
         self.operands = {name: located for name, located in operands.items() if located is not None}
@@ -108,7 +111,8 @@ class _Product:
             kernel = self.rows(1)
         else:
             few = self.few()
-            kernel = _either("matmul", L.apply("eq", few, L.as_index(1)), self.rows(few), self.tiles(I.sub(1, few)))
+            are_few = L.apply("eq", few, L.as_index(1))
+            kernel = _either("matmul", are_few, self.rows(few), self.tiles(I.sub(1, few)))
         self.run(kernel)
         self.run(self.addition())
 
@@ -134,16 +138,17 @@ class _Product:
         vector_b = self.steps["y_column" if self.unit_b == "n" else "y_row"] == 1
         plain = self.x.dtype is self.total and self.unit_a == "k"
         return gemm_kernel(
-            "matmul", self.buffers(), tuple(self.params), self.load("x", self.x), self.load("y", self.y), self.store,
-            self.total, unit_a=self.unit_a, unit_b=self.unit_b, vector_a=vector_a, vector_b=vector_b, plain_a=plain,
+            "matmul", self.buffers(), tuple(self.params), self.load("x", self.x), self.load("y", self.y),
+            self.store, self.total, unit_a=self.unit_a, unit_b=self.unit_b, vector_a=vector_a,
+            vector_b=vector_b, plain_a=plain,
             tail_a=self.load("x", self.x, True) if vector_a and not plain else None,
             tail_b=self.load("y", self.y, True) if vector_b else None, parts=self.parts, share=share)
 
     def rows(self, share):
         return rows_kernel(
             "matmul_rows", self.buffers(), tuple(self.params), self.load("x", self.x), self.load("y", self.y),
-            self.load("y", self.y, True), self.store, self.total, sizes=[I.index(name) for name in self.sizes],
-            parts=self.parts, unit_b=self.unit_b, share=share)
+            self.load("y", self.y, True), self.store, self.total, sizes=map(I.index, SIZES), parts=self.parts,
+            unit_b=self.unit_b, share=share)
 
     def addition(self):
         """Adds up the parts, one row of results a step; the same kernel for all layouts of x and y."""
@@ -169,7 +174,8 @@ class _Product:
                 add(batch, m, whole, b.let(I.lanes_below(I.sub(n, whole), lanes)))
         several = I.minimum(I.sub(self.parts[0], 1), 1)
         extent = I.mul(several, I.mul(I.index("batch"), I.index("M")))
-        buffers = (L.Buffer("parts", self.total, "r"), *(b for b in self.buffers() if b.name in ("bias", "out")))
+        results = (buffer for buffer in self.buffers() if buffer.name in ("bias", "out"))
+        buffers = L.Buffer("parts", self.total, "r"), *results
         return L.Kernel("matmul_parts", buffers, tuple(self.sizes), extent, b.body())
 
     def buffers(self):

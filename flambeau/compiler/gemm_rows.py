@@ -23,22 +23,22 @@ SUMS = 4096                 # sums of a strip, of all rows
 WORTH_A_STRIP = 1 << 15     # elements of B
 
 
-def rows_kernel(name, buffers, params, load_a, load_b, tail_b, store, dtype, *, sizes, parts, unit_b="n", share=1,
-                target=None):
+def rows_kernel(name, buffers, params, load_a, load_b, tail_b, store, dtype, *, sizes, parts, unit_b="n",
+                share=1, target=None):
     """The kernel for at most FEW rows. Arguments as of `gemm.gemm_kernel`; load_b reads vectors inside of the
     matrix, tail_b guards itself."""
     sizes, parts = tuple(map(L.as_index, sizes)), tuple(map(L.as_index, parts))
-    writer = _Rows(dtype, sizes, parts, blocking(dtype, target).lanes, (load_a, load_b, tail_b, store))
-    writer.turns = unit_b == "k"
+    writer = _Rows(dtype, sizes, parts, blocking(dtype, target).lanes, unit_b == "k",
+                   (load_a, load_b, tail_b, store))
     extent = I.mul(share, sizes[0], parts[0], I.ceil_div(sizes[2], writer.strip()))
     return L.Kernel(name, tuple(buffers), tuple(params), extent, writer.body())
 
 
 class _Rows:
-    """Writes the body. `rows`, `columns`, `depth`: what is there of A, of the strip and of the block of k's."""
+    """Writes the body. `rows`, `columns`: what is there of A and of the strip."""
 
-    def __init__(self, dtype, sizes, parts, lanes, functions):
-        self.dtype, self.sizes, self.parts, self.lanes = dtype, sizes, parts, lanes
+    def __init__(self, dtype, sizes, parts, lanes, turns, functions):
+        self.dtype, self.sizes, self.parts, self.lanes, self.turns = dtype, sizes, parts, lanes, turns
         self.load_a, self.load_b, self.tail_b, self.store = functions
         self.zero = 0.0 if dtype.kind == "f" else 0
 
@@ -65,7 +65,8 @@ class _Rows:
             self.whole = b.let(I.mul(I.div(self.columns, self.lanes), self.lanes), "whole")
             self.blocks()
             self.hand_over()
-        for local, size in (("sums", SUMS), ("block", SUMS), ("left", FEW * DEPTH), ("turned", self.lanes * self.lanes)):
+        for local, size in (("sums", SUMS), ("block", SUMS), ("left", FEW * DEPTH),
+                            ("turned", self.lanes ** 2)):
             b.local(local, self.dtype, size)
         return b.body()
 
@@ -87,7 +88,8 @@ class _Rows:
         b = self.b
         begin = b.let(I.mul(I.rem(self.place, self.parts[0]), self.parts[1]), "first_k")
         end = b.let(I.minimum(self.sizes[3], I.add(begin, self.parts[1])), "end_k")
-        with b.loop("k0", begin, I.maximum(end, I.add(begin, 1)), DEPTH) as k0:     # at least once: no k's give 0
+        once = I.add(begin, 1)                  # at least one block: no k's give 0
+        with b.loop("k0", begin, I.maximum(end, once), DEPTH) as k0:
             self.k = k0
             depth = b.let(I.maximum(I.minimum(I.sub(end, k0), DEPTH), 0), "depth")
             with b.loop("i_left", 0, self.rows) as i, b.loop("k_left", 0, depth) as k:
@@ -119,8 +121,10 @@ class _Rows:
             return
 
         def group(k, count):
-            self.vectors(b.fresh("j"), lambda j, tail: self.add(k, j, [
-                b.let(self.right(self.tail_b if tail else self.load_b, I.add(k, q), j)) for q in range(count)]))
+            def write(j, tail):
+                load = self.tail_b if tail else self.load_b
+                self.add(k, j, [b.let(self.right(load, I.add(k, q), j)) for q in range(count)])
+            self.vectors(b.fresh("j"), write)
 
         with b.loop("kg", 0, whole, size) as k:
             group(k, size)

@@ -18,6 +18,20 @@ from flambeau.types.dtype import int64
 COLUMNS = 128               # of a segment at most
 ROOM = 8192                 # elements of the packed rows, or more where a window needs it
 ROWS = 4                    # rows of a block, whose sums are in registers together
+TILE = 32768                # elements of the results of a strip of places, or more where a stride needs it
+MOST_ROOM = 65536           # elements of a buffer of a strip
+
+
+def suits(spec):
+    """True if strips of windows and of places have room for what they see."""
+    reach = [(k - 1) * d + 1 for k, d in zip(spec.kernel, spec.dilation)]
+    width = _columns(spec) * spec.stride[1] + reach[1] + 32 * spec.stride[1]
+    return max(reach[0], spec.stride[0]) * width <= MOST_ROOM
+
+
+def _columns(spec):
+    """Columns of a segment at most: fewer where they see much of a row."""
+    return max(min(COLUMNS, 4 * COLUMNS // spec.stride[1]), 16)
 
 
 class Strips:
@@ -26,12 +40,13 @@ class Strips:
     input and output."""
 
     def __init__(self, spec, target, steps, reach):
+        self.most_columns = most_columns = _columns(spec)
         self.spec, self.dtype, self.steps, self.reach = spec, spec.accumulator, steps, reach
         self.lanes = min((target or targets.current()).vector_bytes // self.dtype.itemsize, 16)
         self.h, self.w, self.oh, self.ow = map(I.index, ("H", "W", "OH", "OW"))
-        self.phase_room = -(-(COLUMNS + (reach[1] - 1) // steps[1]) // 16) * 16 + 16
+        self.phase_room = -(-(most_columns + (reach[1] - 1) // steps[1]) // 16) * 16 + 16
         self.row_room = self.phase_room * steps[1]
-        self.packed_rows = max(ROOM // self.row_room, reach[0] + (ROWS - 1) * steps[0])
+        self.packed_rows = max(ROOM // self.row_room, reach[0])
         self.most_rows = (self.packed_rows - reach[0]) // steps[0] + 1
         self.b, self.locals = L.Builder("d"), {}
 
@@ -41,7 +56,7 @@ class Strips:
 
     def counts(self):
         """(strips of rows, segments of columns) of a plane."""
-        return I.ceil_div(self.height, self.most_rows), I.ceil_div(self.width, COLUMNS)
+        return I.ceil_div(self.height, self.most_rows), I.ceil_div(self.width, self.most_columns)
 
     def start(self):
         """What holds for all strips."""
@@ -103,7 +118,7 @@ class Strips:
         self.locals[into] = dtype, self.packed_rows * self.row_room + 16
 
         def each_line(copy):
-            """copy(put, read, inside) for each row: put(x, value), read(x, mask), whether it is in the plane."""
+            """copy(put, read, whether it is in the plane) for each row; put(x, value), read(x, mask)."""
             lines = I.add(I.mul(I.sub(self.rows, 1), self.steps[0]), self.reach[0])
             with b.loop("packing", 0, lines) as number:
                 row, line = b.let(I.mul(number, self.row_room)), b.let(I.add(top, number))
@@ -266,7 +281,8 @@ class Places(Strips):
         self.height, self.width = (
             I.sub(I.add(I.div(I.add(size, p - 1), s), 1), p // s) for size, p, s in
             zip((self.h, self.w), spec.padding, spec.stride))
-        self.tile_row = (COLUMNS + 16) * spec.stride[1]
+        self.tile_row = (self.most_columns + 16) * spec.stride[1]
+        self.most_rows = min(self.most_rows, max(TILE // (spec.stride[0] * self.tile_row), 1))
         self.tile_size = self.most_rows * spec.stride[0] * self.tile_row + 16
 
     def corner(self):

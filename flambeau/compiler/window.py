@@ -9,7 +9,7 @@ rows (compiler.strips); of large ones (`is_large`) the taps are loops, and gradi
 from dataclasses import dataclass
 
 from flambeau.compiler import index_math as I
-from flambeau.compiler.strips import Places, Windows
+from flambeau.compiler.strips import Places, Windows, suits
 from flambeau.ir import loops as L
 from flambeau.types.dtype import DType, float32, int32, int64
 
@@ -109,7 +109,7 @@ def avg_pool2d_backward(spec, name="avg_pool2d_backward", target=None):
 
 def is_large(spec):
     """True if the taps of the window are not written out, or it is of no fixed size."""
-    return spec.kernel is None or spec.kernel[0] * spec.kernel[1] > MOST_TAPS
+    return spec.kernel is None or spec.kernel[0] * spec.kernel[1] > MOST_TAPS or not suits(spec)
 
 
 # ---------------------------------------------------------------------------------------------- strips

@@ -170,6 +170,7 @@ class Frexp(Opaque):
     """(mantissa, exponent) with input = mantissa * 2 ** exponent and 0.5 <= |mantissa| < 1."""
 
     outputs = ("mantissa", "exponent")
+    each_element = True
     dtypes = (float32, float64)
     samples = unary_samples()
     tolerance = ulps(0)
@@ -193,6 +194,7 @@ class WholeNumbers(Opaque):
 
     signature = "input, other"
     operands = ("input", "other")
+    each_element = True
     differentiable = False
     dtypes = (int32, int64)
     samples = whole_samples(2, -60, 60)

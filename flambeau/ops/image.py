@@ -97,7 +97,7 @@ def pixel_shuffle(input, upscale_factor):
                               "square of "
              "upscale_factor", c, f"a multiple of {r * r}", kind=RuntimeError)
     if input.dtype.kind == "c":
-        x = permute(reshape(input, (-1, r, r, h, w)), (0, 3, 1, 4, 2))
+        x = permute(reshape(input, (math.prod(lead) * (c // (r * r)), r, r, h, w)), (0, 3, 1, 4, 2))
         return reshape(x, (*lead, c // (r * r), h * r, w * r))
     x = reshape(input, (math.prod(lead) * (c // (r * r)), r * r, h, w))
     return reshape(pixel_rows(x, r), (*lead, c // (r * r), h * r, w * r))               # noqa: F821
@@ -113,7 +113,7 @@ def pixel_unshuffle(input, downscale_factor):
              "pixel_unshuffle expects height and width to be divisible by downscale_factor",
              (h, w), f"multiples of {r}", kind=RuntimeError)
     if input.dtype.kind == "c":
-        x = permute(reshape(input, (-1, h // r, r, w // r, r)), (0, 2, 4, 1, 3))
+        x = permute(reshape(input, (math.prod(lead) * c, h // r, r, w // r, r)), (0, 2, 4, 1, 3))
         return reshape(x, (*lead, c * r * r, h // r, w // r))
     x = reshape(input, (math.prod(lead) * c, h, w))
     return reshape(pixel_rows_back(x, r), (*lead, c * r * r, h // r, w // r))           # noqa: F821

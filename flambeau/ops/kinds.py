@@ -259,10 +259,12 @@ class Opaque(Op):
     """A host function on NumPy arrays: no fusion. States `infer` and `host(*arrays, **attributes)`.
 
     A `derivative` in ops names all operands that the call may have; those are saved, and `out` if it is named.
+    `each_element`: an element of a result depends on that of the operands only, which are broadcast.
     """
 
     kind = "opaque"
     host = None
+    each_element = False
     derivative_in_python = True
     remembered = False
 

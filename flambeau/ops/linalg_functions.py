@@ -9,6 +9,7 @@ from flambeau.ops.create import iota
 from flambeau.ops.elementwise import cast, where
 from flambeau.ops.kinds import broadcast
 from flambeau.ops.linalg import mh, mt
+from flambeau.ops.linalg_lu import zero_one_permutation
 from flambeau.ops.matmul import matmul
 from flambeau.ops.out import with_out
 from flambeau.ops.reduce import amax, sum as total
@@ -49,23 +50,6 @@ def diagonal(A, *, offset=0, dim1=-2, dim2=-1):
     """The diagonals of matrices as vectors (a view)."""
     from flambeau.ops.shape import diagonal as view_diagonal
     return view_diagonal(A, offset, dim1, dim2)
-
-
-def zero_one_permutation(pivots, rows, dtype):
-    """The matrices P with A = P L U for 1-based row exchanges."""
-    import numpy
-
-    from flambeau.ops.host import array_of, tensor_of
-    exchanges = array_of(pivots.detach())
-    count = int(numpy.prod(exchanges.shape[:-1], dtype=int))
-    flat = exchanges.reshape(count, exchanges.shape[-1])
-    order = numpy.tile(numpy.arange(rows), (count, 1))
-    every = numpy.arange(count)
-    for j in range(flat.shape[-1]):
-        other = flat[:, j] - 1
-        order[every, j], order[every, other] = order[every, other], order[every, j]
-    matrix = numpy.swapaxes(numpy.eye(rows)[order], -1, -2)
-    return tensor_of(matrix.reshape(*exchanges.shape[:-1], rows, rows), dtype)
 
 
 # ------------------------------------------------------------------------------ determinants, inverses

@@ -56,8 +56,36 @@ class LinalgLuFactor(Dense):
         middle = mt(_linalg_solve_triangular(up, mt(middle), upper=True))
         if rest is not None:
             middle = cat((middle, rest), -2 if m > k else -1)
-        from flambeau.ops.linalg_functions import zero_one_permutation
         return matmul(zero_one_permutation(pivots, m, into.dtype), middle)
+
+
+@op
+class RowExchanges(Dense):
+    """The matrices P with A = P L U for 1-based row exchanges."""
+
+    name = "_linalg_row_exchanges"
+    signature = "pivots, rows, dtype"
+    operands = ("pivots",)
+    differentiable = False
+    samples = None
+
+    def infer(self, inputs, attrs):
+        return [(attrs["dtype"], (*inputs[0].shape[:-1], attrs["rows"], attrs["rows"]))]
+
+    def host(pivots, rows, dtype):
+        count = int(numpy.prod(pivots.shape[:-1], dtype=int))
+        flat = pivots.reshape(count, pivots.shape[-1])
+        order = numpy.tile(numpy.arange(rows), (count, 1))
+        every = numpy.arange(count)
+        for j in range(flat.shape[-1]):
+            other = flat[:, j] - 1
+            order[every, j], order[every, other] = order[every, other], order[every, j]
+        return numpy.swapaxes(numpy.eye(rows)[order], -1, -2).reshape(*pivots.shape[:-1], rows, rows)
+
+
+def zero_one_permutation(pivots, rows, dtype):
+    """The matrices P with A = P L U for 1-based row exchanges."""
+    return _linalg_row_exchanges(pivots, rows, dtype)          # noqa: F821
 
 
 def lu_factor(A):

@@ -106,7 +106,8 @@ def _hint(x, y):
 
 
 def _batched(x, y):
-    one_result = isinstance(x.shape[-2], int) and isinstance(y.shape[-1], int) and x.shape[-2] == y.shape[-1] == 1
+    rows, columns = x.shape[-2], y.shape[-1]
+    one_result = isinstance(rows, int) and isinstance(columns, int) and rows == columns == 1
     if one_result and x.dtype in LinearRow.dtypes:
         return linear_row(x, transpose(y, 0, 1)) if x.ndim == y.ndim == 2 else _dots(x, y)     # noqa: F821
     if x.ndim == 2 and y.ndim == 2:
@@ -212,7 +213,7 @@ class LinearRows(Contraction):
 
 @op
 class LinearRow(Composite):
-    """(1, k), (n, k), bias (n) or None -> (1, n): one row meets each row of the weight once, at memory speed."""
+    """(1, k), (n, k), bias (n) or None -> (1, n): reads each row of the weight once, at memory speed."""
 
     internal = True
     signature = "input, weight, bias=None"
@@ -252,8 +253,8 @@ class Linear(Composite):
         if input.shape[-1] != weight.shape[-1] and isinstance(input.shape[-1], int):
             fail("linear", "inner sizes differ",
                  f"{show_shape(input.shape)} with weight {show_shape(weight.shape)}",
-                 f"an input whose last axis has size {weight.shape[-1]}", hint="check in_features of the layer",
-                 kind=ShapeError)
+                 f"an input whose last axis has size {weight.shape[-1]}",
+                 hint="check in_features of the layer", kind=ShapeError)
         return values
 
     def reference(input, weight, bias=None):

@@ -429,12 +429,14 @@ def trace_derivative(signature, mask):
 def _promoted(signature, inputs):
     """Operands of an elementwise op in the dtype that it computed in, so that its derivative is as accurate."""
     operation, dtype = signature.operation, signature.results[0][0]
-    if operation.kind != "elementwise" or dtype.kind != "f":
+    if operation.kind != "elementwise" or dtype.kind != "f" or dtype.itemsize == 2:
         return inputs
     from flambeau.ops.elementwise import cast
-    skipped = operation.unpromoted
-    return [x if i < skipped or o.number or o.dtype is dtype or o.dtype.kind != "f" or dtype.itemsize == 2
-            or o.dtype.itemsize > dtype.itemsize else cast(x, dtype)
+
+    def narrower(o):
+        return not o.number and o.dtype.itemsize <= dtype.itemsize if o.dtype.kind == "f" else o.dtype.kind in "iu"
+
+    return [cast(x, dtype) if i >= operation.unpromoted and o.dtype is not dtype and narrower(o) else x
             for i, (x, o) in enumerate(zip(inputs, signature.operands))]
 
 

@@ -27,6 +27,7 @@ from flambeau.types.shape import show_shape
 numpy = LazyModule("numpy")
 
 SMALL_WINDOW = 32           # elements of a window whose maximum may be had without its place
+FAR_STRIDE = 8              # and strides and dilations up to which strips of rows have room
 LARGE_WINDOW = 16           # elements of a window from which on means are taken axis by axis
 
 
@@ -190,7 +191,8 @@ def max_pool(name, rank, input, kernel_size, stride, padding, dilation, ceil_mod
     """(the maximum of each window, its place; no place where it is neither `wanted` nor needed)."""
     w = Windows(name, rank, input, kernel_size, stride, padding, dilation, ceil_mode)
     x = as_planes(input, rank)
-    if not wanted and type(x) is Tensor and not x.requires_grad and math.prod(w.kernel[-2:]) <= SMALL_WINDOW:
+    small = math.prod(w.kernel[-2:]) <= SMALL_WINDOW and max(*w.stride, *w.dilation) <= FAR_STRIDE
+    if small and not wanted and type(x) is Tensor and not x.requires_grad:
         values = max_planes(x, *w.planes(), w.ceil_mode)                                        # noqa: F821
         if rank == 3:
             count, depth, height, width = values.shape
@@ -258,7 +260,7 @@ def avg_pool(name, rank, input, kernel_size, stride, padding, ceil_mode, count_i
     if divisor_override is not None and divisor_override == 0:
         fail(name, "divisor must be not zero", divisor_override, kind=RuntimeError)
     w = Windows(name, rank, input, kernel_size, stride, padding, 1, ceil_mode)
-    if math.prod(w.kernel) > LARGE_WINDOW:
+    if math.prod(w.kernel) > LARGE_WINDOW or max(w.stride) > FAR_STRIDE:
         return avg_by_axes(input, w, bool(count_include_pad), divisor_override)
     kernel, step, border, _ = w.planes()
     shared = (w.ceil_mode, bool(count_include_pad))

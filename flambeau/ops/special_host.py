@@ -22,6 +22,7 @@ class OnHost(Opaque):
     dtypes = (float32, float64)
     tolerance = ("ulps", 256, 1.0)
     samples = unary_samples()
+    each_element = True
     differentiable = False
     numbers = False
 

@@ -10,16 +10,16 @@ from flambeau.ops.chosen import counts_of
 from flambeau.ops.compare import isfinite, isnan, logical_not
 from flambeau.ops.complex_kernels import conjugate, join, parts
 from flambeau.ops.create import full
-from flambeau.ops.elementwise import cast, where
+from flambeau.ops.elementwise import cast, minimum, where
 from flambeau.ops.host import array_of, tensor_of
 from flambeau.ops.index import bounds_of, gather, gather_sum
-from flambeau.ops.kinds import Opaque
+from flambeau.ops.kinds import composite
 from flambeau.ops.mathematics import sqrt
 from flambeau.ops.normalize import narrow, norm, var_mean, widen
 from flambeau.ops.out import with_out
 from flambeau.ops.reduce import all as every, amax, amin, any as some, mean, sum
 from flambeau.ops.rounding import ceil, floor, round
-from flambeau.ops.samples import ulps, unary_samples
+from flambeau.ops.samples import ulps
 from flambeau.ops.sort import searchsorted, sort
 from flambeau.ops.spec import REGISTRY, op, public
 from flambeau.ops.trace import current
@@ -80,39 +80,42 @@ def bincount(input, weights=None, minlength=0):
     return gather_sum(cast(weights.detach(), dtype), 0, numbers, max(high + 1, minlength))
 
 
-@op
-class Histc(Opaque):
-    """How many elements are in each of `bins` equal intervals from `min` to `max`; both 0: of the input."""
+@composite(name="_equal_bins", differentiable=False, dtypes=(float32, float64), tolerance=ulps(0),
+           samples=lambda rng, shape: [rng.uniform(-3, 3, shape), -2.0, 1.5, 6.0],
+           reference=lambda input, low, scale, bins: numpy.where(
+               (input >= low) & (input <= low + bins / scale),
+               numpy.minimum(numpy.floor((input - low) * scale), bins - 1), bins).astype("int64"))
+def _equal_bins(input, low, scale, bins):
+    """Which of `bins` intervals of width 1 / scale from `low` on holds an element; `bins` where none does."""
+    place = (cast(input, float64) - low) * scale
+    inside = (place >= 0) & (place <= bins)                     # false for NaN
+    return cast(where(inside, minimum(floor(place), bins - 1), bins), int64)
 
-    signature = "input, bins=100, min=0, max=0"
-    tolerance = ulps(0)
-    dtypes = (float32, float64)
-    samples = unary_samples()
-    cases = ({"bins": 5, "min": -2, "max": 2}, {"bins": 3, "min": -4, "max": 4})
 
-    def infer(self, inputs, attrs):
-        if inputs[0].dtype.kind != "f":
-            fail("histc", "the input is not floating point", inputs[0].dtype, kind=DTypeError)
-        if attrs["bins"] < 1:
-            fail("histc", "bins must be > 0", attrs["bins"])
-        return [(inputs[0].dtype, (attrs["bins"],))]
+@public()
+@with_out
+def histc(input, bins=100, min=0, max=0):
+    """How many elements are in each of `bins` equal intervals from `min` to `max`; both 0: of the input.
 
-    def host(x, *, bins, min, max):
-        low, high = float(min), float(max)
-        if low == high and x.size:
-            low, high = float(x.min()), float(x.max())
-        if low == high:
-            low, high = low - 1, high + 1
-        if not (math.isfinite(low) and math.isfinite(high)):
-            fail("histc", f"range of [{low}, {high}] is not finite")
-        if low > high:
-            fail("histc", "max must be larger than min", (low, high))
-        inside = x[(x >= low) & (x <= high)].astype("float64")
-        places = ((inside - low) * (bins / (high - low))).astype("int64")
-        return numpy.bincount(numpy.minimum(places, bins - 1), minlength=bins).astype(x.dtype)
-
-    def reference(input, bins=100, min=0, max=0):
-        return numpy.histogram(input, bins, (min, max))[0].astype(input.dtype)
+    >>> histc(tensor([1., 2., 1.]), bins=4, min=0, max=3)
+    tensor([0., 2., 1., 0.])
+    """
+    if input.dtype.kind != "f":
+        fail("histc", "the input is not floating point", input.dtype, kind=DTypeError)
+    if bins < 1:
+        fail("histc", "bins must be > 0", bins)
+    x = reshape(input.detach(), (-1,))
+    low, high = float(min), float(max)
+    if low == high and x.numel():
+        low, high = amin(x).item(), amax(x).item()
+    if low == high:
+        low, high = low - 1, high + 1
+    if not (math.isfinite(low) and math.isfinite(high)):
+        fail("histc", f"range of [{low}, {high}] is not finite")
+    if low > high:
+        fail("histc", "max must be larger than min", (low, high))
+    low, scale, last = (number_tensor(float(n), float64) for n in (low, bins / (high - low), bins))
+    return cast(counts_of(_equal_bins(x, low, scale, last), bins + 1)[:bins], input.dtype)
 
 
 Histogram = namedtuple("histogram", ("hist", "bin_edges"))

@@ -22,13 +22,17 @@ cdef extern from *:
     """
     static __thread int fl_mode = 0;
     static __thread int fl_grad_enabled = 1;
+    static __thread int fl_watch = 0;          /* what recording does besides: WATCH_SAVED, WATCH_SOURCE */
     #define fl_set_mode(m) (fl_mode = (m))
     #define fl_set_grad_enabled(m) (fl_grad_enabled = (m))
+    #define fl_set_watch(m) (fl_watch = (m))
     #define FLAMBEAU_TYPE_DICT(t) ((t)->tp_dict)
     #define PyTuple_items(t) (((PyTupleObject *)(t))->ob_item)
     """
     int fl_mode
     int fl_grad_enabled
+    int fl_watch
+    void fl_set_watch(int) noexcept
     void fl_set_mode(int) noexcept
     void fl_set_grad_enabled(int) noexcept
     PyObject** PyTuple_items(object) noexcept

@@ -246,6 +246,8 @@ cdef int record_pointwise(NativeOp op, PointwisePlan plan, PyObject** args, Tens
         node.output_version = out.storage.version
         out.storage.saved = True
     attach(node, out, 0)
+    if fl_watch:
+        watch(node)
     return 0
 
 

@@ -56,6 +56,7 @@ cdef class Walk:
     cdef set wanted
     cdef bint create_graph
     cdef bint keep
+    cdef bint examined           # anomaly detection looks at every gradient
 
     cdef int deliver(self, PyObject* target, int number, Tensor grad) except -1:
         cdef Node node
@@ -124,11 +125,15 @@ cdef class Walk:
             grads = _HOOKS["derivative"](node, grad)
             for i in range(node.n_inputs):
                 if node.edges[i].target != NULL and grads[i] is not None:
+                    if self.examined:
+                        _HOOKS["examine_gradient"](node, i, grads[i])
                     self.deliver(node.edges[i].target, node.edges[i].number, <Tensor>grads[i])
         else:
             self.compiled(node, rule, grad)
         if not self.keep:
             node.release()
+        elif node.packed is not None:
+            node.repack()
         return 0
 
     cdef int compiled(self, Node node, BackwardRule rule, grad) except -1:
@@ -176,9 +181,22 @@ cdef class Walk:
 
     cdef int hand_on(self, Node node, int r, Tensor g) except -1:
         """Deliver to input r, summed over the axes that broadcasting made."""
+        if self.examined:
+            _HOOKS["examine_gradient"](node, r, g)
         if node.broadcast and node.edges[r].saved != NULL and not same_shape(g, <Tensor>node.edges[r].saved):
             g = <Tensor>_HOOKS["sum_to"](g, <object>node.edges[r].saved)
         return self.deliver(node.edges[r].target, node.edges[r].number, g)
+
+
+cdef bint _examine = False
+
+
+def set_examine_gradients(bint wanted):
+    """Whether backward passes hand every gradient to the hook 'examine_gradient'; returns what it was."""
+    global _examine
+    before = _examine
+    _examine = wanted
+    return before
 
 
 def backward_from(Tensor root):
@@ -206,7 +224,7 @@ def run_backward(list roots, list grads, bint keep_graph, bint create_graph, inp
     cdef bint before = fl_grad_enabled
     cdef bint unshared
     walk.heap, walk.leaves, walk.captured = Heap.__new__(Heap), {}, {}
-    walk.create_graph, walk.keep = create_graph, keep_graph
+    walk.create_graph, walk.keep, walk.examined = create_graph, keep_graph, _examine
     if inputs is not None:
         walk.wanted = {((<Tensor>t).node, (<Tensor>t).output_nr) for t in inputs if (<Tensor>t).node is not None}
     set_grad_mode(create_graph)

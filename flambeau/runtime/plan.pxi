@@ -462,6 +462,8 @@ cdef int record_outputs(NativeOp op, PointwisePlan plan, PyObject** items, list 
     for i, out in enumerate(outputs):
         if 6 <= out.code <= 11:
             attach(node, out, i)
+    if fl_watch:
+        watch(node)
     return 0
 
 
@@ -492,6 +494,8 @@ cdef int record_plan(NativeOp op, Plan plan, PyObject** items, tuple outputs) ex
     for i, out in enumerate(outputs):
         if 6 <= out.code <= 11:
             attach(node, out, i)
+    if fl_watch:
+        watch(node)
     return 0
 
 

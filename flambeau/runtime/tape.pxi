@@ -2,6 +2,8 @@
 # collector and die iteratively, so chains of any length cost the same per op.
 
 DEF INLINE_EDGES = 3
+DEF WATCH_SAVED = 1          # saved tensors go through the hooks of saved_tensors_hooks
+DEF WATCH_SOURCE = 2         # nodes keep the line that made them (anomaly detection, explain)
 
 cdef struct Edge:
     PyObject* target         # Node, or leaf Tensor to accumulate into, or NULL: no gradient wanted
@@ -55,7 +57,9 @@ cdef class Node:
     cdef int64_t sequence
     cdef object pending          # gradient received so far: Tensor, or list of one an output
     cdef object hooks            # list of (output number, function or weak reference to a retaining tensor)
-    cdef object source           # (file, line) when anomaly detection records it
+    cdef object source           # (file, line) when it is recorded
+    cdef object packed           # list of [input or -1 - output, packed value, unpack function, shape record]
+    cdef object info             # what users and hooks keep with the node, a dict made when first needed
     cdef bint released
     cdef bint broadcast          # some input's shape differs from the output's
     cdef object output_shapes    # tuple of shape records when there are several outputs
@@ -111,7 +115,31 @@ cdef class Node:
 
     @property
     def recorded_at(self):
+        """(file, line) of the call, where it was recorded."""
         return self.source
+
+    @property
+    def metadata(self):
+        """A dict for whoever looks at the graph."""
+        if self.info is None:
+            self.info = {}
+        return self.info
+
+    def saved_bytes(self):
+        """The bytes of memory that the node keeps for the backward pass."""
+        cdef int i
+        cdef Tensor t
+        total = {}
+        for i in range(self.n_inputs):
+            if self.edges[i].saved != NULL and is_tensor(self.edges[i].saved):
+                t = <Tensor>self.edges[i].saved
+                if t.storage is not None:
+                    total[<size_t>t.storage.ptr] = t.storage.nbytes
+        for s in (self.saved_output if isinstance(self.saved_output, tuple) else (self.saved_output,)):
+            if s is not None:
+                t = <Tensor>s
+                total[<size_t>t.storage.ptr] = t.storage.nbytes
+        return total
 
     def needs(self):
         """For each input whether a gradient is wanted."""
@@ -163,10 +191,79 @@ cdef class Node:
     cdef add_retained(self, Tensor t):
         self._add_hook(t.output_nr, weakref_ref(t))
 
-    cdef int check(self) except -1:
-        """Raise if the saved values are gone or were written over since."""
+    cdef int pack(self, hook, unpack) except -1:
+        """Hand the saved tensors to `hook`; what it returns is kept in their place until the backward pass."""
         cdef int i
         cdef Tensor t
+        self.packed = []
+        for i in range(self.n_inputs):
+            if self.edges[i].saved != NULL and is_tensor(self.edges[i].saved) \
+                    and (<Tensor>self.edges[i].saved).storage is not None:
+                t = <Tensor>self.edges[i].saved
+                shape = shape_record(t)
+                self.packed.append([i, hook(t), unpack, shape])
+                self.put_saved(i, shape)
+        if self.saved_output is not None:
+            several = isinstance(self.saved_output, tuple)
+            outputs = list(self.saved_output) if several else [self.saved_output]
+            for i in range(len(outputs)):
+                if outputs[i] is not None:
+                    self.packed.append([-1 - i, hook(outputs[i]), unpack, None])
+                    outputs[i] = None
+            self.saved_output = tuple(outputs) if several else None
+        if not self.packed:
+            self.packed = None
+        return 0
+
+    cdef void put_saved(self, int i, object value):
+        cpython_incref(<PyObject*>value)
+        bury(self.edges[i].saved)
+        self.edges[i].saved = <PyObject*>value
+        dig()
+
+    cdef int unpack(self) except -1:
+        """The saved tensors back from the hooks."""
+        cdef int i
+        cdef Tensor t
+        outputs = None
+        for place, value, function, shape in self.packed:
+            found = function(value)
+            if not isinstance(found, Tensor):
+                raise TypeError(f"the unpack hook of saved_tensors_hooks returned a {type(found).__name__}, not a Tensor")
+            t = <Tensor>found
+            if place >= 0:
+                if not same_shape(t, <Tensor>shape) or t.code != (<Tensor>shape).code:
+                    raise RuntimeError(f"the unpack hook of saved_tensors_hooks returned {t.dtype} of shape {tuple(t.shape)}; "
+                                       f"{self.op.name} saved {shape.dtype} of shape {tuple(shape.shape)}")
+                self.put_saved(place, t)
+                self.edges[<int>place].version = <uint32_t>t.storage.version
+                continue
+            if isinstance(self.saved_output, tuple) or self.n_outputs > 1:
+                if outputs is None:
+                    outputs = list(self.saved_output) if self.saved_output is not None else [None] * self.n_outputs
+                outputs[-1 - place] = found
+            else:
+                self.saved_output = found
+            self.output_version = t.storage.version
+        if outputs is not None:
+            self.saved_output = tuple(outputs)
+        return 0
+
+    cdef void repack(self):
+        """After a backward pass that keeps the graph: only the packed values stay."""
+        cdef int place
+        for entry in self.packed:
+            place = entry[0]
+            if place >= 0:
+                self.put_saved(place, entry[3])
+        self.saved_output = None
+
+    cdef int check(self) except -1:
+        """Raise if the saved values are gone or were written over since; unpack them where hooks have them."""
+        cdef int i
+        cdef Tensor t
+        if self.packed is not None:
+            return self.unpack()
         if self.released:
             raise RuntimeError(
                 "Trying to backward through the graph a second time (or directly access saved tensors after they have "
@@ -197,7 +294,8 @@ cdef class Node:
                 had = True
                 bury(self.edges[i].saved)
                 self.edges[i].saved = NULL
-        self.saved_output = None
+        had |= self.packed is not None
+        self.saved_output = self.packed = None
         self.released = had
         dig()
 
@@ -297,6 +395,28 @@ cdef Node new_node(NativeOp op, BackwardRule rule, PyObject** args, int n, int n
     return node
 
 
+def set_saved_hooks(bint wanted):
+    """Whether this thread's saved tensors go through the hooks that the hook 'saved_hooks' returns."""
+    fl_set_watch(fl_watch | WATCH_SAVED if wanted else fl_watch & ~WATCH_SAVED)
+
+
+def set_record_source(bint wanted):
+    """Whether nodes keep the line that made them; returns what it was."""
+    cdef bint before = (fl_watch & WATCH_SOURCE) != 0
+    fl_set_watch(fl_watch | WATCH_SOURCE if wanted else fl_watch & ~WATCH_SOURCE)
+    return before
+
+
+cdef int watch(Node node) except -1:
+    """After a node is complete: its line, and its saved tensors to the hooks."""
+    if fl_watch & WATCH_SOURCE:
+        node.source = _HOOKS["user_source"]()
+    if fl_watch & WATCH_SAVED:
+        pack, unpack = _HOOKS["saved_hooks"]()
+        node.pack(pack, unpack)
+    return 0
+
+
 cdef inline void attach(Node node, Tensor out, int number):
     out.node, out.output_nr, out.needs_grad = node, number, True
     if out.base is not None:
@@ -328,6 +448,8 @@ def record(NativeOp op, BackwardRule rule, args, outputs, attrs, bint save_outpu
             t = outputs[i]
             if 6 <= t.code <= 11:
                 attach(node, t, i)
+    if fl_watch:
+        watch(node)
     return node
 
 

@@ -70,6 +70,8 @@ cdef int record_view(NativeOp op, Tensor x, Tensor out, dict attrs) except -1:
     node = new_node(op, <BackwardRule>op.view_rule, items, 1, 1)
     node.attrs = attrs
     attach(node, out, 0)
+    if fl_watch:
+        watch(node)
     return 0
 
 

@@ -117,8 +117,11 @@ def tolist(self):
 
 def read_item(t):
     """The number of a one-element tensor of a dtype that the native path does not read."""
-    return cast(t, dtypes.float32 if t.dtype.itemsize == 2 else dtypes.int64).item() if t.dtype.kind in "fu" \
-        else t.numpy().item()
+    if t.dtype.kind == "f":
+        return cast(t, dtypes.float32).item()
+    if t.dtype.kind == "u":
+        return cast(t, dtypes.int64).item() % (1 << (8 * t.dtype.itemsize))         # uint64 wraps around in int64
+    return t.numpy().item()
 
 
 def put_number(value, code, address):

@@ -12,7 +12,7 @@ from flambeau.ops.view import expand
 from flambeau.runtime import _core
 from flambeau.runtime._core import Tensor
 from flambeau.transform.levels import Level, below
-from flambeau.transform.reverse import Node, ReverseLevel, derivative_graph, operand_gradients
+from flambeau.transform.reverse import Node, ReverseLevel, derivative_graph, has_derivative, operand_gradients
 from flambeau.transform.window import Movable
 
 
@@ -39,7 +39,7 @@ class ForwardLevel(Level):
         lower = [below(self, o) for o in operands]
         result = plans.interpret(operation, lower, {name: below(self, value) for name, value in values.items()})
         tangents = [self.tangent_of(o) if isinstance(o, Tensor) and o.dtype.kind in "fc" else None for o in operands]
-        if not operation.differentiable or not _core.grad_mode() or all(t is None for t in tangents):
+        if not has_derivative(operation) or not _core.grad_mode() or all(t is None for t in tangents):
             return result
         results = result if isinstance(result, tuple) else (result,)
         made = self.tangents(operation, lower, attrs, results, tangents)

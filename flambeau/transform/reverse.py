@@ -57,8 +57,7 @@ class ReverseLevel(Level):
         operands, attrs = operation.split(values)
         lower = {name: below(self, value) for name, value in values.items()}
         result = plans.interpret(operation, operation.split(lower)[0], lower)
-        recording = operation.differentiable and (operation.derivative is not None or hasattr(operation, "compute"))
-        if not recording or not _core.grad_mode():
+        if not has_derivative(operation) or not _core.grad_mode():
             return result
         results = result if isinstance(result, tuple) else (result,)
         sources = [(o.node, o.place) if isinstance(o, Recorded) and o.level is self else None for o in operands]
@@ -109,6 +108,10 @@ class ReverseLevel(Level):
 
 
 # ---------------------------------------------------------------------------------- derivatives of one call
+def has_derivative(operation):
+    return operation.differentiable and (operation.derivative is not None or hasattr(operation, "compute"))
+
+
 def operand_gradients(node, grads):
     """The gradient of each operand of a call, None where there is none, from those of its results."""
     operation = node.operation

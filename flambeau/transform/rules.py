@@ -78,20 +78,20 @@ def _as_weak(operation, value, operands):
 
 
 def along_axes(level, operation, values):
-    """Ops over axes of one tensor: the same axes behind the batch."""
-    name = operation.operands[0]
-    tensors = [n for n, v in values.items() if isinstance(v, (Tensor, tuple)) and n in operation.operands]
-    if tensors != [name]:
+    """Ops over axes of one tensor, or of several that have the same axes: those axes, behind the batch."""
+    tensors = {n: v for n, v in values.items() if isinstance(v, Tensor)}
+    if len({v.ndim for v in tensors.values()}) != 1 or any(isinstance(values[n], tuple) for n in operation.operands):
         return example_by_example(level, operation, values)
-    value, attrs = values[name], {n: v for n, v in values.items() if n != name}
-    inner, scalar = value.inner, value.ndim == 0
+    scalar = next(iter(tensors.values())).ndim == 0
+    wholes = {n: level.whole(v) for n, v in tensors.items()}
     if scalar:                              # no axis: as if there were one of size 1
-        inner = unsqueeze(inner, 1)
-    attrs = moved(attrs)
+        wholes = {n: unsqueeze(v, 1) for n, v in wholes.items()}
+    attrs = moved({n: v for n, v in values.items() if n not in tensors})
     for axis in AXES:
         if axis in attrs and (attrs[axis] is None or scalar):
-            attrs[axis] = 1 if isinstance(attrs[axis], int) and scalar else tuple(range(1, inner.ndim))
-    result = call(operation, {name: inner, **attrs})
+            rank = next(iter(wholes.values())).ndim
+            attrs[axis] = 1 if isinstance(attrs[axis], int) and scalar else tuple(range(1, rank))
+    result = call(operation, {**wholes, **attrs})
     if not scalar:
         return result
     fit = [reshape(r, (level.size,)) for r in (result if isinstance(result, tuple) else (result,))]
@@ -201,6 +201,20 @@ def _scatter_elements(level, operation, values):
         return example_by_example(level, operation, values)
     tensors = {n: level.whole(values[n]) for n in ("target", "index", "source")}
     return call(operation, {**tensors, "dim": values["dim"] + 1, "mode": values["mode"]})
+
+
+def _scatter_rows(level, operation, values):
+    """With an index that differs by example, the form with an index an element."""
+    from flambeau.ops.spec import REGISTRY
+    index, dim = values["index"], values["dim"] + 1
+    if values["target"].ndim == 0:
+        return example_by_example(level, operation, values)
+    changed = {"target": level.whole(values["target"]), "source": level.whole(values["source"]), "dim": dim,
+               "mode": values["mode"]}
+    if level.batched(index):
+        return call(REGISTRY["_scatter_elements"],
+                    {**changed, "index": _expanded_index(index.inner, changed["source"], dim)})
+    return call(operation, {**changed, "index": index})
 
 
 def _cat(level, operation, values):
@@ -337,10 +351,9 @@ def dense(level, operation, values):
 
 def opaque(level, operation, values):
     from flambeau.ops.linalg import Dense
-    from flambeau.ops.special_host import OnHost
     if isinstance(operation, Dense):
         return dense(level, operation, values)
-    if isinstance(operation, OnHost):
+    if operation.each_element:
         return elementwise(level, operation, values)
     if "dims" in values and operation.operands == ("x",):
         return call(operation, {**moved(values), "x": values["x"].inner})
@@ -374,7 +387,8 @@ RULES = {
     "_complex_as_pairs": _view(lambda *given: {}), "_pairs_as_complex": _view(lambda *given: {}),
     "diagonal": _view(_axes_of_view), "unfold": _view(_axes_of_view), "_reversed": _view(_axes_of_view),
     "unslice": _unslice, "index_select": _index_rows("gather"), "index_sum": _index_rows("gather_sum"),
-    "gather": _index_elements, "gather_sum": _index_elements, "_scatter_elements": _scatter_elements, "cat": _cat,
+    "gather": _index_elements, "gather_sum": _index_elements, "_scatter_elements": _scatter_elements, "_scatter_rows": _scatter_rows,
+    "cat": _cat,
     "mm": _product, "matmul": _matmul, "linear_rows": _linear, "linear_row": _linear,
     "attention": _attention, "attention_gradient": _attention,
     "convolution": _convolution, "convolution_input_gradient": _convolution,

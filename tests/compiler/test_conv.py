@@ -35,6 +35,8 @@ LARGE = [(Convolution((3, 3), (1, 1), (1, 1), bias=True), (2, 20, 14, 14), 24),
          (Convolution((3, 3), (1, 1), (4, 4), bias=True), (1, 3, 2, 1), 1),   # more padding than window
          (Convolution((2, 2), (5, 5)), (1, 3, 17, 17), 2),                    # places that no window sees
          (Convolution((9, 9), (1, 1), (16, 16), (4, 4)), (1, 2, 33, 33), 3),
+         (Convolution((3, 3), (2, 1), (9, 11), (9, 11)), (1, 5, 31, 33), 18),         # only the rows of taps
+         (Convolution((2, 2), (1, 2), (200, 200), (1000, 300)), (1, 2, 700, 35), 3),
          (Convolution((3, 3), (1, 1), (1, 1), bias=True, dtype=float64), (2, 5, 8, 8), 6)]
 
 

@@ -1,5 +1,5 @@
-"""Products of matrices in memory as launches: every layout and size against float64 and against each other bit
-for bit, few rows, one column, parts of long sums, int8, threads, targets, and the interpreter."""
+"""Products of matrices in memory as launches: every layout and size against float64 and against each other
+bit for bit, few rows, one column, parts of long sums, int8, threads, targets, and the interpreter."""
 
 import itertools
 
@@ -26,7 +26,12 @@ def layouts(array):
     gaps = numpy.full((3 * array.shape[0] + 1, 2 * array.shape[1] + 3), numpy.nan, array.dtype)
     part = gaps[1::3, 3::2]
     part[...] = array
-    return array, numpy.ascontiguousarray(array.T).T, part
+    return *both(array), part
+
+
+def both(array):
+    """Row-major and column-major."""
+    return array, numpy.ascontiguousarray(array.T).T
 
 
 def check(a, b):
@@ -52,7 +57,8 @@ def mixed(random, shape, dtype):
 @pytest.mark.parametrize("size", ODD)
 def test_odd_sizes_in_each_dimension(size, dtype):
     random = numpy.random.default_rng(size)
-    for m, n, k in ((size, 19, 23), (14, size, 23), (14, 19, size), (size, 1, 37), (1, size, 37), (size, size, 5)):
+    for m, n, k in ((size, 19, 23), (14, size, 23), (14, 19, size), (size, 1, 37), (1, size, 37),
+                    (size, size, 5)):
         check(mixed(random, (m, k), dtype), mixed(random, (k, n), dtype))
 
 
@@ -103,7 +109,8 @@ def test_long_sums_add_their_parts_in_order(m, n):
 
 def test_few_rows_give_the_bits_of_many():
     random = numpy.random.default_rng(0)
-    a, b = random.normal(size=(gemm_rows.FEW + 9, 300)).astype("f4"), random.normal(size=(300, 150)).astype("f4")
+    a = random.normal(size=(gemm_rows.FEW + 9, 300)).astype("f4")
+    b = random.normal(size=(300, 150)).astype("f4")
     whole = check(a, b)
     for m in (1, 2, gemm_rows.FEW, gemm_rows.FEW + 1):
         numpy.testing.assert_array_equal(check(a[:m].copy(), b), whole[:m])
@@ -131,7 +138,7 @@ def test_int8_sums_in_int32():
     for m, n, k in ((1, 1, 1), (5, 3, 7), (17, 65, 33), (20, 2, 2500)):
         a, b = (random.integers(-128, 128, s, dtype="i1") for s in ((m, k), (k, n)))
         want = a.astype("i4") @ b.astype("i4")
-        for x, y in itertools.product((a, numpy.ascontiguousarray(a.T).T), (b, numpy.ascontiguousarray(b.T).T)):
+        for x, y in itertools.product(both(a), both(b)):
             got = fl._int_mm(fl.from_numpy(x), fl.from_numpy(y))
             assert got.dtype is int32
             numpy.testing.assert_array_equal(got.numpy(), want)
@@ -186,9 +193,10 @@ def rows_kernel(dtype, unit_b, target=None):
     def store(b, batch, row, column, value, lanes, mask):
         b.store("C", I.add(I.mul(row, n), column), value, mask)
 
-    return gemm_rows.rows_kernel("rows", buffers, gemm.SIZES, gemm.matrix_load(buffers[0], 0, (k, 1)), load_b(False),
-                                 load_b(True), store, dtype, sizes=map(I.index, gemm.SIZES), parts=(1, k),
-                                 unit_b=unit_b, target=target)
+    load_a = gemm.matrix_load(buffers[0], 0, (k, 1))
+    return gemm_rows.rows_kernel(
+        "rows", buffers, gemm.SIZES, load_a, load_b(False), load_b(True), store, dtype,
+        sizes=map(I.index, gemm.SIZES), parts=(1, k), unit_b=unit_b, target=target)
 
 
 @pytest.mark.parametrize("dtype", [float32, float64], ids=lambda d: d.short)
@@ -213,7 +221,7 @@ def test_tails_are_interpreted_alike(transposed):
     a, b = random.normal(size=(1, 11, 9)).astype("f4"), random.normal(size=(1, 9, 35)).astype("f4")
     arrays = {"A": a, "B": b, "C": numpy.zeros((1, 11, 35), "f4")}
     if transposed:
-        arrays |= {"A": numpy.ascontiguousarray(a.swapaxes(1, 2)), "B": numpy.ascontiguousarray(b.swapaxes(1, 2))}
+        arrays["A"], arrays["B"] = (numpy.ascontiguousarray(v.swapaxes(1, 2)) for v in (a, b))
     steps = (11, 9) if transposed else (9, 35)
     params = dict(zip(gemm.MATMUL_PARAMS, (1, 11, 35, 9, 99, steps[0], 315, steps[1])))
     numpy.testing.assert_allclose(run_both(kernel, arrays, params)["C"], a @ b, rtol=1e-4, atol=1e-5)
@@ -222,8 +230,9 @@ def test_tails_are_interpreted_alike(transposed):
 @pytest.mark.parametrize("name", ["generic", "avx2", "avx512", "aarch64"])
 def test_every_target_compiles(name):
     target = targets.by_name(name)
-    for kernel in (*(gemm.matmul_kernel(float32, transpose_b=turn, vector="tails", target=target)
-                     for turn in (False, True)), rows_kernel(float32, "n", target), rows_kernel(float32, "k", target)):
+    tiles = (gemm.matmul_kernel(float32, transpose_b=turn, vector="tails", target=target)
+             for turn in (False, True))
+    for kernel in (*tiles, rows_kernel(float32, "n", target), rows_kernel(float32, "k", target)):
         assert jit.compile_text(llvm.emit(pipeline.lower_kernel(kernel), target), target)
 
 

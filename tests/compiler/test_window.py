@@ -18,7 +18,9 @@ POOLINGS = [(Pooling((2, 2), (2, 2)), (6, 8), False), (Pooling((3, 3), (2, 2), (
             (Pooling((2, 3), (2, 3), (0, 1)), (5, 7), True),
             (Pooling((3, 3), (3, 2), (1, 1)), (6, 20), True), (Pooling((4, 5), (4, 5)), (4, 5), False),
             (Pooling((1, 3), (1, 2)), (1, 50), False), (Pooling((2, 2), (3, 4)), (9, 150), False)]
-LARGE = [(Pooling((6, 7), (3, 2), (3, 3)), (9, 40), False)]
+LARGE = [(Pooling((6, 7), (3, 2), (3, 3)), (9, 40), False), (Pooling((2, 2), (31, 40)), (70, 130), False),
+         (Pooling((2, 2), (300, 400)), (301, 402), False),
+         (Pooling((2, 2), (1, 1), (0, 0), (60, 2)), (70, 9), False)]
 DILATED = [(Pooling((2, 3), (1, 2), (1, 1), (2, 2)), (7, 19), False),
            (Pooling((2, 2), (2, 1), (0, 0), (3, 1)), (9, 9), True)]
 CASES = pytest.mark.parametrize("spec, size, ceil_mode", POOLINGS, ids=str)

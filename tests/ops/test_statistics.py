@@ -133,3 +133,23 @@ def test_membership():
     assert fl.isin(x, fl.tensor([4, 2, 7])).tolist() == [[False, True], [False, True]]
     assert fl.isin(x, 3, invert=True).tolist() == [[True, True], [False, True]]
     assert fl.isin(2, x).item() is True and fl.isin(x, fl.tensor([], dtype=fl.int64)).any().item() is False
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("arguments", [(100, 0, 0), (7, -1, 2), (1, -1, 1), (5, -2.5, -0.5)])
+def test_histc_counts_as_numpy(dtype, arguments):
+    """Also of strided input; NaN and what is outside fall into no bin."""
+    x = numpy.random.default_rng(3).normal(size=(53, 34)).astype(dtype)
+    bins, low, high = arguments
+    want = numpy.histogram(x[::2].astype("float64"), bins, (low, high) if low != high else None)[0]
+    assert fl.histc(fl.from_numpy(x)[::2], bins, low, high).numpy().tolist() == want.tolist()
+    with_nan = fl.tensor([float("nan"), 0.0, 1.0, 2.0, 9.0], dtype=getattr(fl, dtype))
+    assert with_nan.histc(2, 0, 2).tolist() == [1, 2]
+
+
+def test_histc_of_nothing_and_of_one_value():
+    assert fl.histc(fl.tensor([]), 3).tolist() == [0, 0, 0]
+    assert fl.tensor([1.0, 1.0]).histc(3).tolist() == [0, 2, 0]
+    for arguments, message in (((0,), "bins"), ((3, 2, 1), "larger"), ((3, 0, float("inf")), "not finite")):
+        with pytest.raises(RuntimeError, match=message):
+            fl.histc(fl.ones(2), *arguments)

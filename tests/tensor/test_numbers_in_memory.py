@@ -32,3 +32,9 @@ def test_rounded_or_wrapped_to_the_dtype(value, dtype, want):
     made = fl.tensor(value, dtype=dtype)
     assert made.reshape(1).tolist() == [want] and made.dtype is dtype and made.ndim == 0
     assert fl.full((2,), value, dtype=dtype).tolist() == [want, want]
+
+
+@pytest.mark.parametrize("value", [2 ** 64 - 1, 2 ** 63, 2 ** 63 - 1, 0])
+def test_large_uint64_come_back(value):
+    x = fl.tensor(value, dtype=fl.uint64)
+    assert x.item() == int(x) == x.tolist() == value and fl.full((2,), value, dtype=fl.uint64).tolist() == [value] * 2

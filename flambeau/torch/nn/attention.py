@@ -1,4 +1,4 @@
-"""torch.nn.attention: which kernel computes attention. There is one, so a choice is kept and changes nothing."""
+"""torch.nn.attention: which kernel computes attention. There is one, so a choice changes nothing."""
 
 import contextlib
 import enum
@@ -26,7 +26,8 @@ def sdpa_kernel(backends, set_priority=False):
     """
     for backend in backends if isinstance(backends, (list, tuple)) else (backends,):
         if not isinstance(backend, SDPBackend):
-            raise AssertionError(f"Backend must be an instance of SDPBackend or a list of them, got {backend!r}")
+            raise AssertionError(f"Backend must be an instance of SDPBackend or a list of them, "
+                                 f"got {backend!r}")
     yield
 
 
