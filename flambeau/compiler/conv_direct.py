@@ -33,7 +33,7 @@ def direct_template(name, shape, kernel, axes, groups, dtype, stored, in_place=F
     """The kernel with `result` unfilled: a SpliceStore of (plane, channel, place, value, mask).
 
     shape: a Shape; kernel: taps of the weight on the three axes; axes: the classes of depths, rows, columns.
-    Buffers: `source` (N, groups * C, D, H, W) of dtype `stored`; `weights` as packed by conv_pack, of `dtype`,
+    Buffers: `source` (N, groups * C, D, H, W) of dtype `stored`; `weights` as packed by conv_pack, `dtype`,
     in which sums are. Params: PARAMS. An element of the result (N, groups * K, OD, OH, OW) is number `place`
     of plane number `plane`; `place` is the first of consecutive ones, or a vector. in_place: the source is
     read where it is, not packed: for windows of one tap, without stride and padding, of images of one row.

@@ -105,7 +105,7 @@ def kernel_shape(rows, columns, dtype, target=None):
     reach = tall * (most(columns, "span") + 15 * most(columns, "stride"))
     if reach > MOST_REACH:
         wide = most(columns, "span")
-        raise ValueError(f"[convolution] a window of {tall} rows that reaches over {wide} columns is too wide")
+        raise ValueError(f"[convolution] a window of {tall} rows is too wide with {wide} columns")
     channels = MOST_CHANNELS
     while channels > 1 and (channels * taps > DEPTH or channels * reach > STRIP):
         channels //= 2

@@ -29,7 +29,7 @@ PLANNED = ("columns", "segments", "rows", "images", "strips", "share", "partials
 PARAMS = (*SIZES, *PLANNED)
 PIXELS = 256                # of a strip at most: its sums start from zero, which keeps them accurate
 COLUMNS = 64                # of a strip at most
-ROWS = 4                    # rows of COLUMNS pixels for which there is room in any case
+ROWS = 4                    # rows of so many pixels for which there is room in any case
 ROOM = 32768                # elements of the packed input
 ENOUGH_TASKS = 16           # more partial sums only while there are fewer tasks
 OUTPUTS = 64                # output channels of a task at least
@@ -60,9 +60,14 @@ def _reach(spec, axis, count):
     return (count - 1) * spec.stride[axis] + (spec.kernel[axis] - 1) * spec.dilation[axis] + 1
 
 
+def _columns(spec):
+    """Columns of a strip at most: fewer where they see much of a row."""
+    return max(min(COLUMNS, 4 * COLUMNS // spec.stride[1]), 8)
+
+
 def channel_room(spec):
     """Elements of the packed input that each channel has."""
-    size = max(_reach(spec, 0, ROWS) * _reach(spec, 1, COLUMNS), PIXELS)
+    size = max(_reach(spec, 0, ROWS) * _reach(spec, 1, _columns(spec)), PIXELS)
     return -(-size // 16) * 16
 
 
@@ -81,7 +86,7 @@ def plan_sizes(spec, sizes, target=None):
     """
     n, c, k, oh, ow = (sizes[name] for name in ("N", "C", "K", "OH", "OW"))
     room = channel_room(spec)
-    segments = maximum((ow + COLUMNS - 1) // COLUMNS, 1)
+    segments = maximum(_ceil(ow, _columns(spec)), 1)
     columns = maximum((ow + segments - 1) // segments, 1)
     segments = _ceil(ow, columns)
     width = _reach(spec, 1, columns)

@@ -75,7 +75,6 @@ class Embedding(Module):
                  scale_grad_by_freq=False, sparse=False, _weight=None, _freeze=False,
                  device=None, dtype=None):
         super().__init__()
-        _refuse_sparse("Embedding", sparse)
         self.num_embeddings = num_embeddings
         self.embedding_dim = embedding_dim
         self.padding_idx = _row_index(padding_idx, num_embeddings)
@@ -113,11 +112,6 @@ class Embedding(Module):
         return cls(rows, width, padding_idx, _weight=embeddings, _freeze=freeze, **options)
 
 
-def _refuse_sparse(name, sparse):
-    if sparse:
-        raise NotImplementedError(f"{name}: sparse gradients are not available yet")
-
-
 def _table_repr(module):
     """The sizes of a table and the options that differ from their defaults."""
     parts = [f"{module.num_embeddings}, {module.embedding_dim}"]
@@ -139,7 +133,6 @@ class EmbeddingBag(Module):
                  mode="mean", sparse=False, _weight=None, include_last_offset=False, padding_idx=None,
                  device=None, dtype=None):
         super().__init__()
-        _refuse_sparse("EmbeddingBag", sparse)
         self.num_embeddings = num_embeddings
         self.embedding_dim = embedding_dim
         self.max_norm, self.norm_type = max_norm, norm_type

@@ -33,7 +33,7 @@ def is_complex(value):
 def call(operation, args, kwargs):
     """Run a call with a complex operand; NotImplemented where the op takes complex elements as they are."""
     for value in (*args, *kwargs.values()):
-        if getattr(type(value), "is_traced", False):
+        if getattr(type(value), "is_traced", False) or getattr(type(value), "takes_complex", False):
             return NotImplemented
     if operation.name not in RULES and operation.kind not in KINDS:
         return NotImplemented

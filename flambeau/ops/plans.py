@@ -578,24 +578,7 @@ def zeros_of(shape):
     return write(_core.empty_strided(tuple(shape.shape), None, shape.dtype), 0)
 
 
-def row_major(x):
-    """A row-major copy of a real tensor, on the tape."""
-    from flambeau.ops.spec import REGISTRY
-    copying = REGISTRY["copy"]
-    out = _core.empty_strided(tuple(x.shape), None, x.dtype)
-    plain = x.detach() if x.requires_grad else x
-    if x.dtype.kind == "c":
-        from flambeau.ops.write import write
-        write(out, plain)
-    else:
-        _core.run_into(elementwise_plan(copying, [plain], {}), [plain], out)
-    out._reset_version()
-    if x.requires_grad and _core.grad_mode():
-        record_python(copying, (x,), out, {})
-    return out
-
-
-for _name, _function in (("own_copy", row_major), ("pointwise_plan", _pointwise_hook), ("sum_to", sum_to),
+for _name, _function in (("pointwise_plan", _pointwise_hook), ("sum_to", sum_to),
                          ("backward_rule", backward_rule), ("derivative", derivative), ("zeros", zeros_of)):
     _core.set_hook(_name, _function)
 _core.set_hook("pack_results", lambda operation, results: operation.pack(results))

@@ -251,12 +251,12 @@ class RecurrentGradient(Template):
         return [(dtype, s) for s in (rows, rows if mode == "gru" else none, state,
                                      state if mode == "lstm" else none)]
 
+    def recorded(self, values):
+        unused = ("output", "gates", "before", "cells")
+        return self.pack(step_by_step(**{n: v for n, v in values.items() if n not in unused}))
+
     def eager(self, values):
-        tensors = [v for v in values.values() if isinstance(v, _core.Tensor)]
-        if _core.grad_mode() and any(t.requires_grad for t in tensors):
-            unused = ("output", "gates", "before", "cells")
-            return self.pack(step_by_step(**{n: v for n, v in values.items() if n not in unused}))
-        return super().eager(values)
+        return self.recorded(values) if is_recorded(values) else super().eager(values)
 
     def lower(planner, inputs, outputs, **attrs):
         named = slots_of(RecurrentGradient, inputs, attrs)
@@ -279,14 +279,19 @@ class RecurrentWeightGradient(Template):
     def infer_shape(of_own, before, *others, **attributes):
         return of_own[1], before[1]
 
+    def recorded(self, values):
+        before = before_each_step(values["output"], values["hidden"], values["starts"], values["reverse"])
+        return mm(transpose(values["of_own"], 0, 1), before)
+
     def eager(self, values):
-        if _core.grad_mode() and any(v.requires_grad for v in values.values() if isinstance(v, _core.Tensor)):
-            before = before_each_step(values["output"], values["hidden"], values["starts"], values["reverse"])
-            return mm(transpose(values["of_own"], 0, 1), before)
-        return super().eager(values)
+        return self.recorded(values) if is_recorded(values) else super().eager(values)
 
     def lower(planner, inputs, outputs, **attributes):
         planner.templates.recurrent.launch_weight_gradient(planner, inputs[0], inputs[1], outputs[0])
+
+
+def is_recorded(values):
+    return _core.grad_mode() and any(v.requires_grad for v in values.values() if isinstance(v, _core.Tensor))
 
 
 def slots_of(operation, inputs, attrs):

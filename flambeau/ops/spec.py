@@ -9,6 +9,7 @@ import re
 import sys
 
 from flambeau.base.errors import ArgumentError, DTypeError, fail
+from flambeau.ops import interpose
 from flambeau.ops.wrapped import wrapped_among
 from flambeau.runtime import _core
 from flambeau.runtime._core import Tensor
@@ -44,6 +45,7 @@ class Op:
     remembered = True           # a call may be found by its signature next time, without `prepare`
     alias_names = ()
     derivative = None
+    recorded = None             # recorded(values): the call in other ops, for derivatives of an op that has none itself
     large_derivative = False    # run op by op: more sizes than one plan holds
     reference = None
     samples = None
@@ -227,6 +229,8 @@ def set_complex(is_complex, call):
 def bind(operation, args, kwargs):
     """Hand a call to the interpreter on top: the level of a function transform or a tracer if one of its values takes
     part, else eager execution."""
+    if _core.get_mode() and interpose.stack():
+        return interpose.intercept(operation, args, kwargs)
     out = kwargs.pop("out", None) if kwargs else None
     if any(map(_COMPLEX["is_complex"], args)) or any(map(_COMPLEX["is_complex"], kwargs.values())):
         result = _COMPLEX["call"](operation, args, kwargs)

@@ -8,6 +8,7 @@ element of a tensor whose strides are `layout`.
 from flambeau.base.errors import ArgumentError, ShapeError, fail
 from flambeau.ops import plans
 from flambeau.ops.kinds import Op
+from flambeau.ops.wrapped import is_wrapped
 from flambeau.runtime import _core
 from flambeau.types.dtype import float32, float64
 
@@ -36,6 +37,27 @@ def laid_out(x, layout):
     if x.requires_grad and _core.grad_mode():
         plans.record_python(_copy_op(), (x,), out, {})
     return out
+
+
+def row_major(x):
+    """A row-major copy of a real tensor, on the tape."""
+    from flambeau.ops.write import write
+    copying = _copy_op()
+    out = _core.empty_strided(tuple(x.shape), None, x.dtype)
+    plain = x.detach() if x.requires_grad else x
+    if x.dtype.kind == "c":
+        write(out, plain)
+    else:
+        _core.run_into(plans.elementwise_plan(copying, [plain], {}), [plain], out)
+    out._reset_version()
+    if x.requires_grad and _core.grad_mode():
+        plans.record_python(copying, (x,), out, {})
+    return out
+
+
+def own_copy(x):
+    """A gradient to keep: a row-major copy. Of a sparse one, whose parts nobody writes to, the parts themselves."""
+    return x.detach() if is_wrapped(x) else row_major(x)
 
 
 def _copy_op():
@@ -176,3 +198,4 @@ def complex_parts(x):
 
 
 _core.set_hook("stale_view", stale_view)
+_core.set_hook("own_copy", own_copy)

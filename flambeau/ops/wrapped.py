@@ -16,6 +16,7 @@ class Wrapped(Tensor):
     """
 
     is_wrapped = True
+    takes_complex = False       # True: the level runs ops on complex elements itself
 
     @classmethod
     def make(cls, level, inner, **fields):
@@ -27,7 +28,7 @@ class Wrapped(Tensor):
     dtype = property(lambda self: self.inner.dtype)
     device = property(lambda self: self.inner.device)
     ndim = property(lambda self: len(self.shape))
-    requires_grad = property(lambda self: False, lambda self, value: None)
+    requires_grad = property(lambda self: self.inner.requires_grad, lambda self, value: None)
     is_leaf = property(lambda self: True)
     grad_fn = property(lambda self: None)
     grad = property(lambda self: None)

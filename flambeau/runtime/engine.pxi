@@ -66,6 +66,8 @@ cdef class Walk:
             self.leaves[leaf] = grad if old is None else binary(OP_add, old, grad)
             return 0
         node = <Node>target
+        if not is_plain(<PyObject*>grad):           # sparse, say: what kernels read is dense
+            grad = _HOOKS["plain_gradient"](grad)
         if node.n_outputs == 1:
             if node.pending is None:
                 node.pending = grad
@@ -278,7 +280,7 @@ cdef int accumulate_into(Tensor leaf, grad, bint create_graph, bint unshared) ex
     if leaf.grad_ is None:
         unshared = unshared and new is grad and leaf.extra is None and g.base is None and g.contiguous_ and Py_REFCNT(<PyObject*>g.storage) == 1
         leaf.grad_ = g if create_graph or unshared else _HOOKS["own_copy"](g)
-    elif create_graph:
+    elif create_graph or not is_plain(<PyObject*>g) or not is_plain(<PyObject*>leaf.grad_):
         leaf.grad_ = binary(OP_add, leaf.grad_, g)
     else:
         inplace(OP_add, leaf.grad_, g)

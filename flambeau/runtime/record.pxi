@@ -229,10 +229,10 @@ cdef class Tensor:
         if value is not None:
             if not isinstance(value, Tensor):
                 raise TypeError(f"assigned grad expected to be a Tensor or None but got {type(value).__name__}")
-            if not same_shape(self, <Tensor>value):
+            if not (same_shape(self, <Tensor>value) if is_plain(<PyObject*>value) else self.shape == value.shape):
                 raise RuntimeError(f"assigned grad has data of a different size: got {tuple(value.shape)}, "
                                    f"wanted {tuple(self.shape)}")
-            if (<Tensor>value).code != self.code:
+            if value.dtype is not self.dtype:
                 raise RuntimeError(f"assigned grad has data of a different type: got {value.dtype}, "
                                    f"wanted {self.dtype}")
         self.grad_ = value

@@ -5,10 +5,10 @@
 
 from flambeau.runtime import _core
 from flambeau.runtime._core import Tensor
-from flambeau.tensor import attributes, dlpack, draws, legacy, more_creation, numpy_protocol, questions, storage
+from flambeau.tensor import attributes, dlpack, draws, legacy, more_creation, numpy_protocol, questions, sparse_door, storage
 from flambeau.types.info import LAYOUTS
 
-NAMES = {**more_creation.NAMES, **draws.NAMES, **questions.NAMES, **legacy.TYPES,
+NAMES = {**more_creation.NAMES, **sparse_door.NAMES, **draws.NAMES, **questions.NAMES, **legacy.TYPES,
          "from_dlpack": dlpack.from_dlpack, "to_dlpack": dlpack.to_dlpack,
          "UntypedStorage": storage.UntypedStorage, "TypedStorage": storage.TypedStorage}
 
@@ -30,7 +30,7 @@ def names():
 
 def attach():
     """Give Tensor the methods of this group."""
-    for name, value in {**storage.METHODS, **dlpack.METHODS, **legacy.METHODS, **draws.METHODS, **attributes.METHODS,
+    for name, value in {**storage.METHODS, **dlpack.METHODS, **legacy.METHODS, **draws.METHODS, **sparse_door.METHODS, **attributes.METHODS,
                         **attributes.PROPERTIES, **_QUESTIONS}.items():
         if getattr(value, "__name__", None) == "<lambda>":
             value.__name__ = name

@@ -6,7 +6,7 @@ order of the entries: the sum has the same order on any number of threads.
 
 from flambeau import ops
 from flambeau.base.errors import fail
-from flambeau.ops.spec import FUNCTIONS
+from flambeau.ops.spec import FUNCTIONS, REGISTRY
 from flambeau.tensor.create import arange, zeros
 from flambeau.tensor.sparse import CompressedTensor, CooTensor, SparseTensor, flat_places, product, sum_at
 from flambeau.types.dtype import int64
@@ -127,7 +127,7 @@ def mm(mat1, mat2, reduce=None):
     if mat1.ndim != 2 or mat2.ndim != 2:
         fail("sparse.mm", "both operands must be matrices", [tuple(mat1.shape), tuple(mat2.shape)])
     if reduce is None or reduce == "sum":
-        return ops.matmul(mat1, mat2)
+        return REGISTRY["matmul"].function(mat1, mat2)
     if reduce not in ("mean", "amax", "amin"):
         fail("sparse.mm", "unknown reduction", repr(reduce), "'sum', 'mean', 'amax' or 'amin'")
     if not isinstance(mat1, SparseTensor) or isinstance(mat2, SparseTensor):
@@ -213,7 +213,7 @@ def _same_kind_sum(input, dim):
 def spsolve(input, other, *, left=True):
     """The solution x of input @ x = other, for a square sparse `input`; SciPy's sparse LU (extra 'scipy')."""
     _check_sparse("sparse.spsolve", input)
-    from flambeau.base.extras import require
+    from flambeau.base.lazy import require
     from flambeau.tensor.create import from_numpy
     linalg, matrices = require("scipy.sparse.linalg", "scipy"), require("scipy.sparse", "scipy")
     row, column, values = (part.detach().numpy() for part in _entries(input))

@@ -1,10 +1,11 @@
 """Every op under function transforms: what `vjp`, `jvp`, `vmap` and compositions of them must agree on.
 
-Each check takes Calls of one op (`oracle.draw`) in float64 and raises AssertionError where two ways to one number differ.
+Each check takes a Case in float64 and raises AssertionError where two ways to one number differ.
 The judge is the function itself: central differences in a random direction, and loops over examples.
 """
 
 import itertools
+from dataclasses import dataclass
 
 from flambeau.base.lazy import LazyModule
 from flambeau.ops.join import stack
@@ -16,20 +17,44 @@ from flambeau.types.dtype import float64
 numpy = LazyModule("numpy")
 
 STEP, TOLERANCE, SAME = 1e-5, 2e-6, 1e-10
+SYMMETRIC = ("_linalg_cholesky", "_linalg_eigh")        # functions of symmetric matrices only
 
 
-def function_of(made):
-    """(function of the float64 operands alone -> tuple of its float64 results, those operands as tensors)."""
-    kinds, arrays = oracle.flat(made.dtypes), oracle.flat(made.arrays)
-    active = [i for i, d in enumerate(kinds) if d is float64]
+@dataclass
+class Case:
+    """A function of tensors that gives a tuple of tensors, and the operands of several examples."""
+
+    about: str
+    function: object
+    examples: list
+
+    def active(self):
+        """Which operands can be differentiated by."""
+        return [i for i, x in enumerate(self.examples[0]) if x.dtype is float64]
+
+    def smooth(self, example=0):
+        """(the floating results as a function of the floating operands alone, those operands)."""
+        given, active = self.examples[example], self.active()
+
+        def function(*xs):
+            filled = list(given)
+            for i, x in zip(active, xs):
+                filled[i] = x
+            return tuple(r for r in self.function(*filled) if r.dtype is float64)
+
+        return function, [given[i] for i in active]
+
+
+def case_of(calls):
+    """The Case of Calls of one op."""
+    made = calls[0]
 
     def function(*xs):
-        given = [to_tensor(a, d) for a, d in zip(arrays, kinds)]
-        for i, x in zip(active, xs):
-            given[i] = x
-        return tuple(r for r in made.run(oracle.nest(iter(given), made.arrays)) if r.dtype is float64)
+        if made.operation.name in SYMMETRIC:
+            xs = [(x + x.mT) * 0.5 for x in xs]
+        return tuple(made.run(oracle.nest(iter(xs), made.arrays)))
 
-    return function, [to_tensor(numpy.array(arrays[i])) for i in active]
+    return Case(str(made), function, [oracle.flat(call.tensors()) for call in calls])
 
 
 def draws_like(tensors, rng, low=-1.0):
@@ -50,10 +75,10 @@ def _difference(function, xs, directions):
     return (function(*ahead) - function(*behind)) / (2 * STEP)
 
 
-def check_first(made, seed=0):
+def check_first(case, seed=0):
     """vjp = jvp = central differences, in a random direction."""
     rng = numpy.random.default_rng(seed)
-    function, xs = function_of(made)
+    function, xs = case.smooth()
     outputs, pull = vjp(function, *xs)
     if not outputs:
         return
@@ -63,17 +88,17 @@ def check_first(made, seed=0):
     values, tangents = jvp(function, tuple(xs), directions)
     size = sum(float(abs(to_array(g) * to_array(d)).sum()) for g, d in zip(grads, directions))
     for a, b, plain in zip(outputs, values, function(*xs)):
-        oracle.check_bits(to_array(a), to_array(plain), f"{made}: value inside vjp")
-        oracle.check_bits(to_array(b), to_array(plain), f"{made}: value inside jvp")
-    _close(f"{made}: vjp", dot(grads, directions), want, size)
-    _close(f"{made}: jvp", dot(tangents, weights), want, size)
-    _close(f"{made}: jvp against vjp", dot(tangents, weights), dot(grads, directions), size, SAME)
+        oracle.check_bits(to_array(a), to_array(plain), f"{case.about}: value inside vjp")
+        oracle.check_bits(to_array(b), to_array(plain), f"{case.about}: value inside jvp")
+    _close(f"{case.about}: vjp", dot(grads, directions), want, size)
+    _close(f"{case.about}: jvp", dot(tangents, weights), want, size)
+    _close(f"{case.about}: jvp against vjp", dot(tangents, weights), dot(grads, directions), size, SAME)
 
 
-def check_second(made, seed=0):
+def check_second(case, seed=0):
     """vjp of vjp = jvp of vjp = central differences of the gradient."""
     rng = numpy.random.default_rng(seed)
-    function, xs = function_of(made)
+    function, xs = case.smooth()
     weights = draws_like(function(*xs), rng, 0.5)
     if not weights:
         return
@@ -87,41 +112,38 @@ def check_second(made, seed=0):
     grads = pull(covectors)
     _, tangents = jvp(gradient, tuple(xs), directions)
     size = sum(float(abs(to_array(g) * to_array(d)).sum()) for g, d in zip(grads, directions))
-    _close(f"{made}: vjp of vjp", dot(grads, directions), want, size)
-    _close(f"{made}: jvp of vjp", dot(tangents, covectors), want, size)
-    _close(f"{made}: jvp of vjp against vjp of vjp", dot(tangents, covectors), dot(grads, directions), size, SAME)
+    _close(f"{case.about}: vjp of vjp", dot(grads, directions), want, size)
+    _close(f"{case.about}: jvp of vjp", dot(tangents, covectors), want, size)
+    _close(f"{case.about}: jvp of vjp against vjp of vjp", dot(tangents, covectors), dot(grads, directions), size, SAME)
 
 
 # ------------------------------------------------------------------------------ batches
 def in_dims(count):
-    """Every choice of None, 0 and -1 for so many operands, not all None; from 3 on each batch is at one of the two ends."""
+    """Choices of None, 0 and -1 for so many operands, not all None: every one for 1 and 2 operands.
+
+    For more, each operand has a batch or not, at one of the two ends; from 5 on one, all but one, or all have.
+    """
     if count <= 2:
         return [dims for dims in itertools.product((None, 0, -1), repeat=count) if any(d is not None for d in dims)]
-    chosen = itertools.product((False, True), repeat=count)
     return [tuple((-((n + i) % 2) if has else None) for i, has in enumerate(which))
-            for n, which in enumerate(chosen) if any(which)]
+            for n, which in enumerate(itertools.product((False, True), repeat=count))
+            if any(which) and (count < 5 or sum(which) in (1, count - 1, count))]
 
 
-def check_vmap(calls):
-    """vmap of the op = a loop over the examples (`calls`), for every choice of in_dims."""
-    made = calls[0]
-    examples = [oracle.flat(each.tensors()) for each in calls]
-
-    def function(*given):
-        return tuple(made.run(oracle.nest(iter(given), made.arrays)))
-
+def check_vmap(case):
+    """vmap of the op = a loop over the examples, for every choice of in_dims."""
+    examples, function = case.examples, case.function
     for dims in in_dims(len(examples[0])):
         rows = [[example[i] if d is not None else examples[0][i] for i, d in enumerate(dims)] for example in examples]
         loop = [function(*row) for row in rows]
         given = [examples[0][i] if d is None else stack([e[i] for e in examples], d) for i, d in enumerate(dims)]
-        _check_batch(vmap(function, in_dims=dims)(*given), loop, f"{made}: vmap in_dims={dims}")
+        _check_batch(vmap(function, in_dims=dims)(*given), loop, f"{case.about}: vmap in_dims={dims}")
 
 
-def check_vmap_of_grad(calls):
+def check_vmap_of_grad(case):
     """vmap of the vjp = a loop of vjp, for batches of all floating point operands and of each alone."""
-    made = calls[0]
-    function = function_of(made)[0]
-    examples = [function_of(each)[1] for each in calls]
+    function = case.smooth()[0]
+    examples = [case.smooth(number)[1] for number in range(len(case.examples))]
     outputs = function(*examples[0])
     if not outputs:
         return
@@ -135,7 +157,7 @@ def check_vmap_of_grad(calls):
         rows = [[example[i] if d is not None else examples[0][i] for i, d in enumerate(dims)] for example in examples]
         given = [examples[0][i] if d is None else stack([e[i] for e in examples]) for i, d in enumerate(dims)]
         loop = [gradient(*row) for row in rows]
-        _check_batch(vmap(gradient, in_dims=dims)(*given), loop, f"{made}: vmap of grad in_dims={dims}")
+        _check_batch(vmap(gradient, in_dims=dims)(*given), loop, f"{case.about}: vmap of grad in_dims={dims}")
 
 
 def _check_batch(batched, loop, about):

@@ -19,7 +19,7 @@ from flambeau.transform.window import Movable
 class Dual(Movable):
     """A tensor with a tangent: `inner` and `tangent` have one shape."""
 
-    requires_grad = property(lambda self: False, lambda self, value: None)
+    requires_grad = property(lambda self: True, lambda self, value: None)
 
 
 class ForwardLevel(Level):
@@ -35,6 +35,8 @@ class ForwardLevel(Level):
         return value.tangent if isinstance(value, Dual) and value.level is self else None
 
     def process(self, operation, values):
+        if operation.recorded is not None and _core.grad_mode():
+            return operation.recorded(values)
         operands, attrs = operation.split(values)
         lower = [below(self, o) for o in operands]
         result = plans.interpret(operation, lower, {name: below(self, value) for name, value in values.items()})

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from flambeau.base.errors import fail
 from flambeau.ops import plans, trace
 from flambeau.ops.elementwise import cast, full_like
+from flambeau.ops.spec import REGISTRY
 from flambeau.ops.wrapped import wrapped_among
 from flambeau.runtime import _core
 from flambeau.runtime._core import Tensor
@@ -54,6 +55,8 @@ class ReverseLevel(Level):
         return Recorded.make(self, tensor, node=Node(None, [], {}, (tensor,), []), place=0)
 
     def process(self, operation, values):
+        if operation.recorded is not None and _core.grad_mode():
+            return operation.recorded(values)
         operands, attrs = operation.split(values)
         lower = {name: below(self, value) for name, value in values.items()}
         result = plans.interpret(operation, operation.split(lower)[0], lower)
@@ -150,13 +153,19 @@ def _replayed(operation, graph, targets, feed, spread):
     operands = [*feed, *spread.values()]
     top = wrapped_among(operands)
     level = None if top is None else top.level
-    if level is None or isinstance(level, BatchLevel):
+    if (level is None or isinstance(level, BatchLevel)) and not _in_other_ops(graph, operands):
         key = operation.name, id(graph), tuple(spread)      # the graph lives as long as _GRAPHS
         found = forms.run(level, key, operation.name + "_backward", function, operands)
         if found is not NotImplemented:
             found = found if isinstance(found, tuple) else (found,)
             return found if level is None else [level.wrap(grad) for grad in found]
     return function(*operands)
+
+
+def _in_other_ops(graph, operands):
+    """True if some op of the graph has no derivative, but other ops that say the same have."""
+    return (_core.grad_mode() and any(isinstance(o, Tensor) and o.requires_grad for o in operands)
+            and any(REGISTRY[node.op].recorded is not None for node in graph.nodes))
 
 
 _GRAPHS = {}

@@ -43,20 +43,21 @@ def _renormalize(weight, index, max_norm, norm_type):
         weight.detach().copy_(ops.where(used.unsqueeze(1) & (norms > max_norm), shrunk, weight.detach()))
 
 
-def _check_options(name, sparse, scale_grad_by_freq):
-    if sparse or scale_grad_by_freq:
-        fail(name, "sparse and scale_grad_by_freq are not available yet", kind=NotImplementedError)
-
-
 def embedding(input, weight, padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False,
               sparse=False):
     """Rows of `weight` by index: (...), (count, width) -> (..., width).
 
-    The row `padding_idx` gets no gradient. Rows longer than `max_norm` are shrunk first, in place.
+    The row `padding_idx` gets no gradient. Rows longer than `max_norm` are shrunk first, in place. With `sparse` the
+    gradient of `weight` is a sparse tensor of the rows that were read.
     """
     padding_idx = _padding_row(padding_idx, weight.shape[0])
     if max_norm is not None:
         _renormalize(weight, input, max_norm, norm_type)
+    if sparse and weight.requires_grad:
+        if scale_grad_by_freq:
+            fail("embedding", "scale_grad_by_freq is not supported with sparse gradients")
+        from flambeau.nn.functional.table_gradient import RowsOfTable
+        return RowsOfTable.apply(weight, input, padding_idx)
     rows = ops.embedding(input, weight, padding_idx)
     if scale_grad_by_freq and weight.requires_grad:
         flat = input.reshape(-1)
@@ -88,6 +89,8 @@ def embedding_bag(input, weight, offsets=None, max_norm=None, norm_type=2, scale
         raise ValueError("embedding_bag: If per_sample_weights is not None, then it must have the same shape "
                          "as the "
                          "input")
+    if sparse and mode == "max":
+        fail("embedding_bag", "mode 'max' does not support sparse gradients", hint="use sparse=False")
     bag, bags, index = _bags(input, offsets, include_last_offset)
     padding_idx = _padding_row(padding_idx, weight.shape[0])
     if max_norm is not None:
