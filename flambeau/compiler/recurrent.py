@@ -24,6 +24,7 @@ from flambeau.compiler import index_math as I
 from flambeau.compiler import pipeline
 from flambeau.compiler import recurrent_cells as cells
 from flambeau.compiler import target as targets
+from flambeau.compiler.gemm_pack import turned
 from flambeau.compiler.recipe import Located
 from flambeau.ir import loops as L
 from flambeau.ops.recurrent import GATES, KEPT
@@ -193,7 +194,13 @@ def _pack_columns(b, dtype, plan, base, unit, gate):
     left = b.let(I.sub(hidden, unit))
     with b.branch(L.apply("ge", left, L.as_index(plan.lanes))):
         steps = [b.let(I.mul(depth, lane)) for lane in range(plan.lanes)]
-        with b.loop("k", 0, depth) as k:
+        whole = b.let(I.mul(I.div(depth, plan.lanes), plan.lanes))
+        with b.loop("k_block", 0, whole, plan.lanes) as k:
+            start = b.let(I.add(source, k))
+            rows = [b.load("weight", I.add(start, step), dtype, plan.lanes) for step in steps]
+            for i, column in enumerate(turned(b, rows)):
+                b.store("packed", I.add(base, I.mul(I.add(k, i), plan.width)), column)
+        with b.loop("k", whole, depth) as k:
             target, start = b.let(I.add(base, I.mul(k, plan.width))), b.let(I.add(source, k))
             for lane in range(plan.lanes):
                 b.store("packed", I.add(target, lane), b.load("weight", I.add(start, steps[lane]), dtype))

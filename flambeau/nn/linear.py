@@ -98,7 +98,7 @@ class Embedding(Module):
 
     def forward(self, input):
         return F.embedding(input, self.weight, self.padding_idx, self.max_norm, self.norm_type,
-                           self.scale_grad_by_freq)
+                           self.scale_grad_by_freq, self.sparse)
 
     def extra_repr(self):
         return _table_repr(self)

@@ -10,7 +10,7 @@ import math
 from flambeau.base.errors import ShapeError, fail
 from flambeau.base.lazy import LazyModule
 from flambeau.ops.create import iota
-from flambeau.ops.elementwise import sign, where
+from flambeau.ops.elementwise import cast, sign, where
 from flambeau.ops.index import gather, gather_sum
 from flambeau.ops.kinds import Window
 from flambeau.ops.normalize import narrow, widen
@@ -21,7 +21,7 @@ from flambeau.ops.spec import op, public
 from flambeau.ops.view import flatten, reshape, squeeze
 from flambeau.runtime._core import Tensor
 from flambeau.ops.window import max_pool2d_with_indices, pool_params, pool_size, unfold
-from flambeau.types.dtype import FLOATING, int64
+from flambeau.types.dtype import FLOATING, float64, int64
 from flambeau.types.shape import show_shape
 
 numpy = LazyModule("numpy")
@@ -256,7 +256,11 @@ def places_in_depth(best, chosen, places, sizes, depth):
 
 
 def avg_pool(name, rank, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override):
-    """The mean of each window."""
+    """The mean of each window; of integers without its fraction."""
+    if input.dtype.kind in "iu":
+        means = avg_pool(name, rank, cast(input, float64), kernel_size, stride, padding, ceil_mode,
+                         count_include_pad, divisor_override)
+        return cast(means, input.dtype)
     if divisor_override is not None and divisor_override == 0:
         fail(name, "divisor must be not zero", divisor_override, kind=RuntimeError)
     w = Windows(name, rank, input, kernel_size, stride, padding, 1, ceil_mode)

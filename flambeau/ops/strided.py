@@ -56,8 +56,8 @@ def row_major(x):
 
 
 def own_copy(x):
-    """A gradient to keep: a row-major copy. Of a sparse one, whose parts nobody writes to, the parts themselves."""
-    return x.detach() if is_wrapped(x) else row_major(x)
+    """A gradient to keep: a row-major copy, or what the level of a sparse one makes of it."""
+    return _copy_op().function(x.detach()) if is_wrapped(x) else row_major(x)
 
 
 def _copy_op():

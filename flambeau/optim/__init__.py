@@ -10,7 +10,8 @@ from flambeau.optim.lbfgs import LBFGS
 from flambeau.optim.optimizer import Optimizer
 from flambeau.optim.rmsprop import RMSprop
 from flambeau.optim.sgd import SGD
+from flambeau.optim.sparse_adam import SparseAdam
 
 __all__ = ["ASGD", "Adadelta", "Adafactor", "Adagrad", "Adam", "AdamW", "Adamax", "LBFGS", "Muon", "NAdam",
            "Optimizer",
-           "RAdam", "RMSprop", "Rprop", "SGD", "lr_scheduler"]
+           "RAdam", "RMSprop", "Rprop", "SGD", "SparseAdam", "lr_scheduler"]

@@ -1,6 +1,7 @@
 """Adagrad and Adadelta: steps scaled by sums or averages of squares."""
 
 from flambeau.optim.optimizer import Optimizer, as_number, check_flags, check_option
+from flambeau.optim.rows import adagrad_rows, refuse_decay
 from flambeau.optim.updating import step_counter, with_gradients
 from flambeau.tensor import full_like, zeros_like
 
@@ -47,6 +48,12 @@ class Adagrad(Optimizer):
             state = self._state_of(parameter, group)
             state["step"] += 1
             size = as_number(group["lr"]) / (1 + (as_number(state["step"]) - 1) * group["lr_decay"])
+            if parameter.grad.is_sparse:
+                if group["weight_decay"]:
+                    refuse_decay("Adagrad")
+                updates.add_call(adagrad_rows, parameter, state["sum"], float(group["eps"]), float(size),
+                                 group["maximize"])
+                continue
             updates.add("adagrad_update", parameter, (state["sum"],), float(group["weight_decay"]),
                          float(group["eps"]),
                          -float(size), maximize=group["maximize"])

@@ -1,6 +1,7 @@
 """Stochastic gradient descent with momentum."""
 
 from flambeau.optim.optimizer import Optimizer, as_number, check_flags, check_option
+from flambeau.optim.rows import refuse_decay, sgd_rows
 from flambeau.optim.updating import with_gradients
 from flambeau.tensor import zeros_like
 
@@ -39,6 +40,12 @@ class SGD(Optimizer):
         lr, momentum = as_number(group["lr"]), group["momentum"]
         decay = float(as_number(group["weight_decay"]))
         for parameter in with_gradients(group):
+            if parameter.grad.is_sparse:
+                if decay:
+                    refuse_decay("SGD")
+                updates.add_call(sgd_rows, parameter, self.state[parameter] if momentum else {}, momentum,
+                                 1.0 - group["dampening"], lr, group["nesterov"], group["maximize"])
+                continue
             if momentum == 0:
                 updates.add("sgd_update", parameter, (), decay, -float(lr), maximize=group["maximize"])
                 continue

@@ -3,6 +3,7 @@
 from flambeau import ops
 from flambeau.ops.optimize import update_many
 from flambeau.ops.spec import REGISTRY
+from flambeau.optim.rows import refuse_sparse
 from flambeau.runtime import _core
 from flambeau.tensor import tensor
 from flambeau.types import dtype
@@ -24,6 +25,7 @@ class Updates:
     def __init__(self):
         self.rows = {}          # (op, dtype, has axes, states, options) -> rows that one kernel takes
         self.single = []
+        self.calls = []
 
     def add(self, name, parameter, states, *numbers, **options):
         """Plan the update op `name` of `parameter` and its `states` (tensors; None is left out)."""
@@ -33,8 +35,14 @@ class Updates:
             key = name, parameter.dtype, parameter.ndim > 0, len(kept), tuple(options.items())
             row = (parameter, gradient, *states, *numbers), (parameter, *kept)
             self.rows.setdefault(key, []).append(row)
+        elif gradient.is_sparse:
+            refuse_sparse(name)
         else:
             self.single.append((name, parameter, states, numbers, options))
+
+    def add_call(self, function, *args):
+        """Plan function(*args): an update that is no op."""
+        self.calls.append((function, args))
 
     def run(self):
         """Carry out everything that was added."""
@@ -42,6 +50,8 @@ class Updates:
             update_many(name, rows, dict(options))
         for name, parameter, states, numbers, options in self.single:
             _update_by_ops(name, parameter, states, numbers, options)
+        for function, args in self.calls:
+            function(*args)
 
 
 def _update_by_ops(name, parameter, states, numbers, options):

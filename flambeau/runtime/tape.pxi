@@ -235,6 +235,8 @@ cdef class Node:
                 if not same_shape(t, <Tensor>shape) or t.code != (<Tensor>shape).code:
                     raise RuntimeError(f"the unpack hook of saved_tensors_hooks returned {t.dtype} of shape {tuple(t.shape)}; "
                                        f"{self.op.name} saved {shape.dtype} of shape {tuple(shape.shape)}")
+                if fl_grad_enabled and self.edges[<int>place].target != NULL:
+                    t = self.joined(<int>place, t)
                 self.put_saved(place, t)
                 self.edges[<int>place].version = <uint32_t>t.storage.version
                 continue
@@ -248,6 +250,18 @@ cdef class Node:
         if outputs is not None:
             self.saved_output = tuple(outputs)
         return 0
+
+    cdef Tensor joined(self, int i, Tensor value):
+        """An unpacked input on the tape again, where the packed one was: for derivatives of derivatives."""
+        cdef Tensor t
+        cdef PyObject* target = self.edges[i].target
+        if Py_TYPE(target) is <PyTypeObject*>Node:
+            t = alias_of(value)
+            t.node, t.output_nr, t.needs_grad = <Node>target, self.edges[i].number, True
+            return t
+        if (<Tensor>target).storage is value.storage:
+            return <Tensor>target
+        return <Tensor>_HOOKS["stand_in"](<object>target, value)
 
     cdef void repack(self):
         """After a backward pass that keeps the graph: only the packed values stay."""

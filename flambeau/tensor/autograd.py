@@ -5,6 +5,7 @@ import sys
 
 from flambeau.base.errors import fail
 from flambeau.base.source import is_own, show_source, user_source
+from flambeau.ops.wrapped import is_wrapped
 from flambeau.runtime import _core
 from flambeau.runtime._core import Tensor
 from flambeau.tensor.create import ones_like
@@ -95,6 +96,8 @@ def _start(name, outputs, gradients):
             g = ones_like(t.detach())
         elif tuple(g.shape) != tuple(t.shape):
             fail(name, f"Mismatch in shape: grad_output[{i}]", tuple(g.shape), tuple(t.shape))
+        if is_wrapped(t):           # sparse: the tape knows the values
+            t, g = t.inner, t.values_of(g)
         roots.append(t)
         grads.append(g)
     return roots, grads
@@ -129,7 +132,9 @@ def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=Fal
                  hint="set requires_grad=True on it before it is used")
     roots, grads = _start("grad", _listed(outputs), _listed(grad_outputs))
     keep = create_graph if retain_graph is None else retain_graph
-    found = _core.run_backward(roots, grads, bool(keep), bool(create_graph), inputs, False)
+    known = [t.inner if is_wrapped(t) else t for t in inputs]
+    found = _core.run_backward(roots, grads, bool(keep), bool(create_graph), known, False)
+    found = [t._like(g) if is_wrapped(t) and g is not None else g for t, g in zip(inputs, found)]
     if materialize_grads:
         from flambeau.tensor.create import zeros_like
         found = [zeros_like(t) if g is None else g for t, g in zip(inputs, found)]

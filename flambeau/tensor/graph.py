@@ -175,4 +175,14 @@ class _Handles(RemovableHandle):
         self.handles = handles
 
 
+def _stand_in(leaf, value):
+    """A tensor with the elements of `value` and the gradient of `leaf`."""
+    from flambeau.ops import plans
+    from flambeau.ops.spec import REGISTRY
+    out = value.detach()
+    plans.record_python(REGISTRY["copy"], (leaf,), out, {})
+    return out
+
+
 _core.set_hook("saved_hooks", _innermost)
+_core.set_hook("stand_in", _stand_in)

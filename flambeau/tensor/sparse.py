@@ -12,6 +12,7 @@ from flambeau import ops
 from flambeau.base.errors import fail
 from flambeau.ops.spec import FUNCTIONS, REGISTRY
 from flambeau.ops.wrapped import Wrapped
+from flambeau.runtime import _core
 from flambeau.runtime._core import Size, Tensor
 from flambeau.tensor.create import arange, zeros
 from flambeau.types.dtype import bool_, int64
@@ -35,7 +36,12 @@ class SparseLevel:
         if tuple(result.shape) != tuple(target.shape):
             fail(operation.name + "_", "the result does not have the shape of the tensor written to",
                  tuple(result.shape), tuple(target.shape))
-        return target._take(result if result.dtype is target.dtype else ops.cast(result, target.dtype))
+        result = result if result.dtype is target.dtype else ops.cast(result, target.dtype)
+        tracked = _core.grad_mode() and (result.requires_grad or target.requires_grad)
+        if tracked or not _same_objects(result, target) or result.inner.shape != target.inner.shape:
+            return target._take(result)
+        target.inner.detach().copy_(result.inner)       # the same places: only the values change, where they are
+        return target
 
     def detached(self, tensor):
         return tensor._like(tensor.inner.detach())
@@ -43,6 +49,11 @@ class SparseLevel:
     def read(self, tensor, what):
         fail(what, f"not available for a tensor of layout {tensor.layout}", hint="call .to_dense() first",
              kind=NotImplementedError if what != "numpy" else TypeError)
+
+
+def _same_objects(first, second):
+    """True if both list their places by the same tensors."""
+    return all(a is b for a, b in zip(first._parts()[:-1], second._parts()[:-1]))
 
 
 LEVEL = SparseLevel()

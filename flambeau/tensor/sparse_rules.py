@@ -103,6 +103,8 @@ def _union(name, first, second):
         kept, other = (first, second) if second._nnz() == 0 else (second, first)
         from flambeau.types.dtype import promote
         return ops.cast(kept, promote(kept.dtype, other.dtype)) if kept.dtype is not other.dtype else kept
+    if first.places is second.places:
+        return CooTensor.of(first.places, first.inner + second.inner, first.sizes, first.coalesced)
     places = ops.cat((first.places, second.places), 1)
     made = CooTensor.of(places, ops.cat((first.inner, second.inner), 0), first.sizes)
     return made.coalesce() if first.coalesced and second.coalesced else made

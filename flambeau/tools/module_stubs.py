@@ -2,6 +2,7 @@
 
 import ast
 import inspect
+import re
 import textwrap
 
 from flambeau import nn
@@ -17,6 +18,7 @@ MODULE_RETURNS = {
     "get_buffer": "Tensor", "get_submodule": "Module", "zero_grad": "None", "extra_repr": "str",
     **dict.fromkeys(("register_parameter", "register_buffer", "add_module", "register_module"), "None"),
 }
+SEVERAL = re.compile(r"Module|Sequential|Parallel|MaxPool|Attention|^(LSTM|GRU|RNN)(Base)?$|LSTMCell|AdaptiveLog")   # not one tensor
 MODULE_EXTRA = """    training: bool
     def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
     def __getattr__(self, name: str) -> Any: ...
@@ -63,13 +65,13 @@ def class_text(cls):
     lines += [f"    {name}: {kind}\n" for name, kind in attributes(cls, own).items()]
     for name, value in own.items():
         if (not name.startswith("_") or name == "__init__") and inspect.isfunction(value):
-            lines.append(f"    def {name}{method(name, value)}: ...\n")
+            lines.append(f"    def {name}{method(cls, name, value)}: ...\n")
         elif isinstance(value, property) and not name.startswith("_"):
             lines.append(f"    {name}: Any\n")
     return "".join(lines) if len(lines) > 1 else lines[0].rstrip("\n") + " ...\n"
 
 
-def method(name, value):
+def method(owner, name, value):
     """The signature of a method, with what it gives."""
     plain = inspect.unwrap(value)
     found = signature(name, plain, method=True)
@@ -77,15 +79,16 @@ def method(name, value):
     if name == "__init__":
         return found + " -> None"
     if name == "forward":
-        return found + " -> " + (inferred(plain) if inferred(plain) not in (None, "None") else "Any")
+        known = inferred(plain)
+        return found + " -> " + (known if known not in (None, "None") else "Any" if SEVERAL.search(owner.__name__) else "Tensor")
     return found + " -> " + (MODULE_RETURNS.get(name) or RETURNS.get(name) or inferred(plain) or "Any")
 
 
 def attributes(cls, own):
     """name -> annotation of what the constructor sets: parameters it keeps, and weight and bias."""
     init = own.get("__init__")
-    if not inspect.isfunction(init):
-        return {}
+    if not inspect.isfunction(init) or "__dataclass_fields__" in own:
+        return dict.fromkeys(own.get("__dataclass_fields__", ()), "Any")
     parameters = inspect.signature(init).parameters
     found = {}
     for node in ast.walk(ast.parse(textwrap.dedent(inspect.getsource(init)))):

@@ -56,14 +56,17 @@ SIMPLE = (bool, int, float, str, type(None))
 RETURNS = {
     **dict.fromkeys(("chunk", "split", "unbind", "tensor_split", "hsplit", "vsplit", "dsplit", "split_with_sizes",
                      "unsafe_chunk", "unsafe_split", "unsafe_split_with_sizes", "meshgrid", "broadcast_tensors",
-                     "align_tensors", "where_places", "unravel_index"), "tuple[Tensor, ...]"),
+                     "align_tensors", "unravel_index"), "tuple[Tensor, ...]"),
     **dict.fromkeys(("allclose", "equal", "is_tensor", "is_nonzero", "is_floating_point", "is_complex", "is_signed",
                      "is_storage", "is_grad_enabled", "is_same_size", "is_contiguous", "can_cast", "is_conj", "is_neg",
                      "is_inference", "is_pinned", "is_shared", "has_names", "is_set_to", "is_distributed", "is_coalesced"), "bool"),
     **dict.fromkeys(("numel", "nelement", "dim", "ndimension", "element_size", "storage_offset", "data_ptr",
                      "get_num_threads", "get_device", "initial_seed", "seed", "dense_dim", "sparse_dim", "__len__"), "int"),
     **dict.fromkeys(("item", "tolist", "numpy", "load", "storage", "untyped_storage", "to_dlpack", "unique",
-                     "unique_consecutive", "nonzero", "where", "norm_options", "std_mean", "vmap", "histogramdd"), "Any"),
+                     "unique_consecutive", "nonzero", "where", "vmap", "histogramdd"), "Any"),
+    **dict.fromkeys(("tril", "triu", "logdet", "index_fill", "fill", "prelu", "detach", "bernoulli", "as_subclass",
+                     "from_dlpack", "get_rng_state", "new_empty_strided", "to_dense", "cdouble", "cfloat"), "Tensor"),
+    **dict.fromkeys(("typename", "get_float32_matmul_precision"), "str"), "are_deterministic_algorithms_enabled": "bool",
     **dict.fromkeys(("backward", "save", "set_default_dtype", "set_printoptions", "set_num_threads", "set_rng_state",
                      "retain_grad"), "None"),
     "promote_types": "DType", "result_type": "DType", "get_default_dtype": "DType", "grad": "tuple[Tensor | None, ...]",
@@ -90,20 +93,20 @@ def type_of(parameter, operation=None):
         found = "Sequence[Tensor]" if name == "tensors" else NUMBER if operation.numbers and name != "input" else "Tensor"
     elif name in ("dim", "axis"):
         found = "int" if isinstance(default, int) or default is inspect.Parameter.empty else SIZE
-    elif type(default) in PLAIN and (found is None or not isinstance(default, bool) and found.startswith(("Tensor", "int | Sequence"))
-                                     and not isinstance(default, int)):
-        found = PLAIN[type(default)]
-    elif isinstance(default, bool):
-        found = "bool"
-    elif isinstance(default, float) and found == "int":
-        found = "float"
+    if not covers(found, default):
+        number = type(default) is float or found == "Tensor" and type(default) is int
+        found = "float" if number else PLAIN.get(type(default), "Any")
     if found is None:
         found = SIZE if isinstance(default, tuple) and default and isinstance(default[0], int) else "Any"
     if name == "other" and operation is None and found == "Tensor":
         found = NUMBER
-    if isinstance(default, str) and found not in ("Any", "str"):
-        found += " | str"
     return found + " | None" if default is None and found != "Any" else found
+
+
+def covers(found, default):
+    """True if a parameter of this type may have that default."""
+    words = {bool: ("bool",), int: ("int", "float", "Number"), float: ("float", "Number"), str: ("str",), tuple: ("Sequence",)}
+    return any(word in (found or "") for word in words.get(type(default), ("",)))
 
 
 def shown_default(value):
@@ -210,6 +213,17 @@ def own_returns(node):
         yield from own_returns(child)
 
 
+def callee(node, function):
+    """(name, object) of what a call in the body of a function names: `f`, or `module.f`."""
+    if isinstance(node, ast.Name):
+        return node.id, function.__globals__.get(node.id)
+    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+        module = function.__globals__.get(node.value.id)
+        if inspect.ismodule(module):
+            return node.attr, getattr(module, node.attr, None)
+    return "", None
+
+
 def kind_of(node, function, depth):
     """The annotation of an expression in the body of a function, None where it cannot be told."""
     if isinstance(node, ast.Constant):
@@ -222,10 +236,9 @@ def kind_of(node, function, depth):
         return both.pop() if len(both) == 1 else None
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
         return "bool"
-    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
+    if not isinstance(node, ast.Call):
         return None
-    name = node.func.id
-    called = function.__globals__.get(name)
+    name, called = callee(node.func, function)
     if called is None:
         return name if name in ("bool", "int", "float", "str") else None
     if inspect.isclass(called):

@@ -39,7 +39,7 @@ def gradcheck(func, inputs, *, eps=1e-6, atol=1e-5, rtol=1e-3, raise_exception=T
         check_batched_grad, check_batched_forward_grad: the derivatives under `vmap` too.
         check_forward_ad, check_backward_ad: which modes are checked.
         fast_mode: compare random projections of the Jacobians: two calls an input instead of two an element.
-        masked: sparse inputs: True takes only the stored values as variables.
+        masked: for PyTorch's sake: the stored values of sparse inputs are the variables, whatever it is.
 
     Source: Griewank and Walther, "Evaluating Derivatives" (2008), chapter 1; names are those of `torch.autograd`.
 
@@ -55,7 +55,7 @@ def gradcheck(func, inputs, *, eps=1e-6, atol=1e-5, rtol=1e-3, raise_exception=T
         raise AssertionError("[gradcheck] check_batched_grad needs check_backward_ad=True")
     if check_batched_forward_grad and not check_forward_ad:
         raise AssertionError("[gradcheck] check_batched_forward_grad needs check_forward_ad=True")
-    check = _Check(func, inputs, eps, atol, rtol, bool(masked))
+    check = _Check(func, inputs, eps, atol, rtol)
     try:
         check.run(fast_mode, check_backward_ad, check_forward_ad, nondet_tol, check_undefined_grad, check_grad_dtypes)
         if check_batched_grad:
@@ -88,8 +88,11 @@ def gradgradcheck(func, inputs, grad_outputs=None, *, eps=1e-6, atol=1e-5, rtol=
     """
     if not check_fwd_over_rev and not check_rev_over_rev:
         raise AssertionError("[gradgradcheck] one of check_fwd_over_rev and check_rev_over_rev must be on")
-    given = _as_tuple(inputs)
+    func, given = _over_values(func, _as_tuple(inputs))
     outputs = _differentiable(func(*given))
+    if not outputs:
+        raise GradcheckError(message("gradgradcheck", "no output of func requires grad", hint="something detaches them",
+                                     source=user_source(1)))
     if grad_outputs is None:
         seeds = tuple(_random_like(out, gen_non_contig_grad_outputs) for out in outputs)
     else:
@@ -176,51 +179,54 @@ def _random_like(tensor, scattered=False):
     return made.detach().requires_grad_(True)
 
 
+def _over_values(func, inputs):
+    """(func, inputs) where each sparse input that requires grad is replaced by its stored values."""
+    from flambeau.tensor.sparse_door import sparse_compressed_tensor, sparse_coo_tensor
+    rebuild, given = {}, list(inputs)
+    for i, x in enumerate(inputs):
+        if not _wanted(x) or not _sparse(x):
+            continue
+        x = x.detach()
+        layout = str(x.layout).rpartition(".")[2]
+        if layout == "sparse_coo":
+            x = x.coalesce()
+            rebuild[i] = lambda values, x=x: sparse_coo_tensor(x.indices(), values, tuple(x.shape), is_coalesced=True)
+        else:
+            by_row = layout in ("sparse_csr", "sparse_bsr")
+            places = (x.crow_indices(), x.col_indices()) if by_row else (x.ccol_indices(), x.row_indices())
+            rebuild[i] = lambda values, x=x, places=places: sparse_compressed_tensor(*places, values, tuple(x.shape),
+                                                                                     layout=x.layout)
+        given[i] = x.values().detach().clone().requires_grad_(True)
+
+    def over_values(*arguments):
+        return func(*[rebuild[i](x) if i in rebuild else x for i, x in enumerate(arguments)])
+    return (over_values if rebuild else func), tuple(given)
+
+
 class _Variable:
-    """One input that is checked: its real coordinates, and the input that other coordinates give."""
+    """One input that is checked, by its real coordinates."""
 
-    def __init__(self, tensor, masked):
-        self.tensor, self.is_sparse, self.masked = tensor, _sparse(tensor), masked
-        self.dense = tensor.detach().to_dense() if self.is_sparse else tensor.detach()
-        self.start = _reals(self.dense)
-        self.places = self._stored() if self.is_sparse and masked else None      # coordinates that are variables
-
-    def _stored(self):
-        import numpy
-        ones = self.tensor.detach().coalesce()
-        from flambeau.tensor.create import ones_like
-        from flambeau.tensor.sparse import sparse_coo_tensor
-        mask = sparse_coo_tensor(ones.indices(), ones_like(ones.values()), tuple(ones.shape)).to_dense()
-        return numpy.flatnonzero(_reals(mask) if not mask.is_complex() else _reals(mask.real).repeat(2))
-
-    @property
-    def coordinates(self):
-        return range(self.start.size) if self.places is None else self.places
+    def __init__(self, tensor):
+        self.like = tensor.detach()
+        self.start = _reals(tensor)
+        self.coordinates = range(self.start.size)
 
     def at(self, values):
         """The input with these coordinates, a leaf that requires grad."""
-        made = _from_reals(values, self.dense)
-        if self.is_sparse:
-            made = made.to_sparse() if self.places is None else made.sparse_mask(self.tensor.detach().coalesce())
-        return made.requires_grad_(True)
+        return _from_reals(values, self.like).requires_grad_(True)
 
     def gradient(self, found):
         """A gradient of this input as an array over its coordinates."""
         import numpy
-        values = numpy.zeros_like(self.start) if found is None else _reals(found)
-        if self.places is not None:
-            kept = numpy.zeros_like(values)
-            kept[self.places] = values[self.places]
-            values = kept
-        return values
+        return numpy.zeros_like(self.start) if found is None else _reals(found)
 
 
 # ---------------------------------------------------------------------------------- the check
 class _Check:
     """One call of gradcheck: Jacobians by finite differences and by the modes, and their comparison."""
 
-    def __init__(self, func, inputs, eps, atol, rtol, masked):
-        self.func, self.inputs = func, _as_tuple(inputs)
+    def __init__(self, func, inputs, eps, atol, rtol):
+        self.func, self.inputs = _over_values(func, _as_tuple(inputs))
         self.eps, self.atol, self.rtol = eps, atol, rtol
         self.numbers = [i for i, x in enumerate(self.inputs) if _wanted(x)]
         if not self.numbers:
@@ -230,7 +236,7 @@ class _Check:
             if self.inputs[i].dtype.name not in ("float64", "complex128"):
                 warnings.warn(f"[gradcheck] input {i} is {self.inputs[i].dtype}: differences are too rough below double "
                               "precision, the check will likely fail; use float64 or complex128", stacklevel=4)
-        self.variables = {i: _Variable(self.inputs[i], masked) for i in self.numbers}
+        self.variables = {i: _Variable(self.inputs[i]) for i in self.numbers}
         self.outputs = self.call(self.inputs)
         self.kept = [j for j, out in enumerate(self.outputs) if _wanted(out)]
 
@@ -312,7 +318,7 @@ class _Check:
             outputs = self.call(inputs)
             return tuple(outputs[j] for j in self.kept)
         try:
-            _, tangents = jvp(chosen, (variable.dense,), (_from_reals(direction, variable.dense),))
+            _, tangents = jvp(chosen, (variable.like,), (_from_reals(direction, variable.like),))
         except NotImplementedError as error:
             self.fail(f"forward mode fails for input {i}", f"{type(error).__name__}: {error}")
         return [_reals(t) if t is not None else numpy.zeros(0) for t in tangents]
@@ -387,10 +393,7 @@ class _Check:
         import numpy
         rng = numpy.random.default_rng(0)
         seeds = [_unit(rng, _reals(self.outputs[j]).size) for j in self.kept]
-        directions = {i: self.variables[i].gradient(None) for i in self.numbers}
-        for i in self.numbers:
-            places = list(self.variables[i].coordinates)
-            directions[i][places] = _unit(rng, len(places))
+        directions = {i: _unit(rng, self.variables[i].start.size) for i in self.numbers}
         pulled = {}
         for n, j in enumerate(self.kept) if "backward" in modes else ():
             for i, gradient in zip(self.numbers, self.pull(j, self.cotangent(j, seeds[n]))):

@@ -53,7 +53,7 @@ def test_second_derivatives_through_the_hooks(operands):
     wanted = curvature()
     with graph.saved_tensors_hooks(lambda t: t.detach().clone(), lambda t: t):
         got = curvature()
-    assert all(fl.isfinite(w).all() and w.shape == g.shape for g, w in zip(got, wanted))
+    assert all((g == w).all() and w.any() for g, w in zip(got, wanted))
 
 
 def test_the_innermost_pair_counts(operands):

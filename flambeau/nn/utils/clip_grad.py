@@ -15,6 +15,11 @@ def _gradients(parameters):
     return [parameter.grad for parameter in _listed(parameters) if parameter.grad is not None]
 
 
+def _elements(gradient):
+    """All elements of a gradient in a row; of a sparse one those that it specifies."""
+    return (gradient.coalesce().values() if gradient.is_sparse else gradient).detach().reshape(-1)
+
+
 def _check_limit(function, name, value):
     """A negative limit would turn gradients round."""
     if not float(value) >= 0:
@@ -31,7 +36,7 @@ def get_total_norm(tensors, norm_type=2.0, error_if_nonfinite=False, foreach=Non
     if not tensors:
         return tensor(0.0)
     with no_grad():
-        norms = [ops.norm(each.detach().reshape(-1), float(norm_type)) for each in tensors]
+        norms = [ops.norm(_elements(each), float(norm_type)) for each in tensors]
         total = ops.norm(stack([each.to(norms[0].dtype) for each in norms]), float(norm_type))
     if error_if_nonfinite and not abs(total.item()) < float("inf"):
         raise RuntimeError(f"The total norm of order {norm_type} for gradients from `parameters` is "
