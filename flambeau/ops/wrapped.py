@@ -5,8 +5,20 @@ tangent, a tensor on a tape of its own. Whatever op meets one hands the call to 
 unwraps its values and calls the op again, so levels stack to any depth and Python sees ordinary tensors.
 """
 
+import threading
+
 from flambeau.base.errors import fail
 from flambeau.runtime._core import Size, Tensor
+
+
+class _Running(threading.local):
+    """The transforms that run in this thread, innermost last."""
+
+    def __init__(self):
+        self.levels = []
+
+
+running = _Running()
 
 
 class Wrapped(Tensor):
@@ -130,3 +142,20 @@ def elements_of(tensor):
     while getattr(type(tensor), "is_wrapped", False):
         tensor = tensor.inner
     return tensor
+
+
+# ------------------------------------------------------------------------------ new tensors inside transforms
+def inside(made):
+    """A new tensor as a value of the innermost transform, so that it can take values of the transform."""
+    if not running.levels or made.requires_grad or made.is_shape_only or is_wrapped(made):
+        return made
+    return running.levels[-1].fresh(made)
+
+
+def drawn(shape, draw):
+    """draw(shape), one for each example of a batch or one for all, as the transforms want it."""
+    sizes = [level.draws() for level in running.levels]
+    made = draw((*[size for size in sizes if size is not None], *shape))
+    for level, size in zip(running.levels, sizes):
+        made = made if size is None else level.wrap(made)
+    return inside(made)

@@ -44,6 +44,8 @@ cdef int64_t alloc_count = 0, alloc_hits = 0, alloc_blocks = 0
 cdef char* alloc_slab = NULL        # the rest of the current slab
 cdef size_t alloc_slab_left = 0
 cdef int64_t alloc_slabs = 0        # bytes in slabs
+cdef int64_t alloc_limit = 0        # live + cached bytes may not pass it; 0: no limit
+cdef object alloc_report = None     # tells who holds the memory, for the error
 
 
 cdef inline int alloc_class_of(size_t nbytes, size_t* rounded) noexcept nogil:
@@ -144,6 +146,10 @@ cdef void* alloc_fresh(size_t nbytes, size_t size, size_t* got) except NULL:
     """Memory from the system, after trimming the cache to the limit."""
     global alloc_largest_peak
     cdef void* start
+    if alloc_limit:
+        alloc_trim(alloc_limit - <int64_t>size)
+        if alloc_live + <int64_t>size > alloc_limit:
+            return alloc_fail(nbytes)
     if size <= ALLOC_SMALL:
         start = alloc_cut(size)
         if start == NULL:
@@ -185,10 +191,17 @@ cdef inline void* alloc_system(size_t size) noexcept nogil:
 
 
 cdef void* alloc_fail(size_t nbytes) except NULL:
-    raise MemoryError(
-        f"[allocate] out of memory: wanted {nbytes} bytes; {alloc_live} bytes are live in {alloc_blocks} "
-        f"blocks, {alloc_cached} cached, peak {alloc_peak}\n"
-        f"  hint: smaller batches or shapes; flambeau.memory.summary() shows the counters")
+    global alloc_report
+    text = (f"[allocate] out of memory: wanted {nbytes} bytes; {alloc_live} bytes are live in {alloc_blocks} "
+            f"blocks, {alloc_cached} cached, peak {alloc_peak}" + (f", limit {alloc_limit}" if alloc_limit else ""))
+    report, alloc_report = alloc_report, None           # what it allocates itself cannot report
+    try:
+        text += "\n" + report(nbytes) if report is not None else ""
+    except MemoryError:
+        pass
+    finally:
+        alloc_report = report
+    raise MemoryError(f"{text}\n  hint: smaller batches or shapes; flambeau.memory.summary() shows the counters")
 
 
 # ---- giving memory back to the system
@@ -229,7 +242,7 @@ def memory_stats():
     cached_bytes: free, kept for reuse; slab_bytes: held for blocks of up to 2 KB, live or free; allocations: requests; cache_hits: those served from the cache.
     """
     return {"live_bytes": alloc_live, "peak_bytes": alloc_peak, "cached_bytes": alloc_cached, "slab_bytes": alloc_slabs,
-            "live_blocks": alloc_blocks, "allocations": alloc_count, "cache_hits": alloc_hits}
+            "live_blocks": alloc_blocks, "limit_bytes": alloc_limit, "allocations": alloc_count, "cache_hits": alloc_hits}
 
 
 def memory_empty_cache():
@@ -237,6 +250,19 @@ def memory_empty_cache():
     cdef int64_t before = alloc_cached
     alloc_trim(0)
     return before - alloc_cached
+
+
+def memory_set_limit(int64_t most):
+    """Live and cached bytes together may not pass `most` (0: no limit); returns what it was."""
+    global alloc_limit
+    before, alloc_limit = alloc_limit, most
+    return before
+
+
+def memory_set_report(function):
+    """Install function(bytes wanted) -> text, which tells in the error who holds the memory."""
+    global alloc_report
+    alloc_report = function
 
 
 def memory_reset_peak():

@@ -35,10 +35,13 @@ cdef class Storage:
     cdef size_t got          # what the allocator gave; 0: memory of `owner`
     cdef public int64_t version
     cdef bint saved          # some node keeps a tensor on this storage: writes are worth a note
+    cdef bint traced         # `_traced` knows who made it
     cdef object owner
     cdef public object write_note        # (op, statement) of the last noted write
 
     def __dealloc__(self):
+        if self.traced:
+            _traced.pop(<size_t>self.ptr, None)
         if self.got:
             alloc_release(self.ptr, self.got)
 
@@ -53,11 +56,37 @@ cdef class Storage:
         return self.nbytes
 
 
+cdef int _tracing = 0                    # how many blocks want new memory noted
+cdef dict _traced = {}                   # address -> (number of the note, bytes, (file, line) of who made it)
+cdef int64_t _notes = 0
+
+
 cdef Storage new_storage(size_t nbytes):
     cdef Storage s = Storage.__new__(Storage)
     s.nbytes = nbytes
     s.ptr = <char*>alloc_acquire(nbytes if nbytes else 1, &s.got)
+    if _tracing:
+        note_storage(s)
     return s
+
+
+cdef void note_storage(Storage s):
+    global _notes
+    _notes += 1
+    s.traced = True
+    _traced[<size_t>s.ptr] = (_notes, s.nbytes, _HOOKS["memory_source"]())
+
+
+def memory_trace(int change):
+    """Change by how many blocks new memory is noted for; returns the number of the last note."""
+    global _tracing
+    _tracing += change
+    return _notes
+
+
+def memory_traced():
+    """Live noted memory: {address: (number of the note, bytes, (file, line))}."""
+    return dict(_traced)
 
 
 class Size(tuple):

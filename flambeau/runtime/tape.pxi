@@ -2,6 +2,7 @@
 # collector and die iteratively, so chains of any length cost the same per op.
 
 DEF INLINE_EDGES = 3
+DEF OUTPUT_RANK = 4          # sizes of a single output that a node notes
 DEF WATCH_SAVED = 1          # saved tensors go through the hooks of saved_tensors_hooks
 DEF WATCH_SOURCE = 2         # nodes keep the line that made them (anomaly detection, explain)
 
@@ -63,6 +64,8 @@ cdef class Node:
     cdef bint released
     cdef bint broadcast          # some input's shape differs from the output's
     cdef object output_shapes    # tuple of shape records when there are several outputs
+    cdef uint8_t out_code, out_rank      # of a single output, for whoever explains the graph
+    cdef uint32_t[OUTPUT_RANK] out_dims
 
     def __dealloc__(self):
         cdef int i
@@ -100,6 +103,13 @@ cdef class Node:
     @property
     def output_shapes_(self):
         return self.output_shapes
+
+    def output_forms(self):
+        """[(shape, dtype)] of the outputs; the shape ends in an Ellipsis where it has more axes than are noted."""
+        if self.output_shapes is not None:
+            return [None if t is None else (tuple(t.shape), t.dtype) for t in self.output_shapes]
+        shape = tuple([self.out_dims[d] for d in range(min(self.out_rank, OUTPUT_RANK))])
+        return [(shape if self.out_rank <= OUTPUT_RANK else (*shape, ...), _DTYPES[self.out_code])]
 
     @property
     def rule_(self):
@@ -432,7 +442,11 @@ cdef int watch(Node node) except -1:
 
 
 cdef inline void attach(Node node, Tensor out, int number):
+    cdef int d
     out.node, out.output_nr, out.needs_grad = node, number, True
+    node.out_code, node.out_rank = out.code, out.ndim_
+    for d in range(min(out.ndim_, OUTPUT_RANK)):
+        node.out_dims[d] = out.dims[d]
     if out.base is not None:
         out.view_version = out.storage.version
 

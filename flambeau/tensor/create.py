@@ -10,6 +10,7 @@ from flambeau.ops import random as draws
 from flambeau.ops.elementwise import cast
 from flambeau.ops.view import clone
 from flambeau.ops.spec import write_out
+from flambeau.ops.wrapped import drawn, inside, running
 from flambeau.ops.write import write
 from flambeau.runtime import _core
 from flambeau.runtime._core import Tensor
@@ -68,7 +69,8 @@ def into_out(function):
     @functools.wraps(function)
     def create(*args, out=None, **kwargs):
         if out is None:
-            return function(*args, **kwargs)
+            made = function(*args, **kwargs)
+            return inside(made) if running.levels else made
         if typed and kwargs.get("dtype") is None:
             kwargs["dtype"] = out.dtype
         return write_out(named, out, function(*args, **kwargs))
@@ -118,26 +120,26 @@ def _like(x, dtype, device):
 def empty_like(input, *, dtype=None, device=None, requires_grad=False, memory_format=None, layout=None,
                pin_memory=False):
     """Uninitialised memory in the shape of `input`."""
-    return new(tuple(input.shape), *_like(input, dtype, device), requires_grad)
+    return inside(new(tuple(input.shape), *_like(input, dtype, device), requires_grad))
 
 
 def zeros_like(input, *, dtype=None, device=None, requires_grad=False, memory_format=None, layout=None,
                pin_memory=False):
     """Zeros in the shape of `input`."""
-    return filled(tuple(input.shape), 0, *_like(input, dtype, device), requires_grad)
+    return inside(filled(tuple(input.shape), 0, *_like(input, dtype, device), requires_grad))
 
 
 def ones_like(input, *, dtype=None, device=None, requires_grad=False, memory_format=None, layout=None,
               pin_memory=False):
     """Ones in the shape of `input`."""
-    return filled(tuple(input.shape), 1, *_like(input, dtype, device), requires_grad)
+    return inside(filled(tuple(input.shape), 1, *_like(input, dtype, device), requires_grad))
 
 
 def full_like(input, fill_value, *, dtype=None, device=None, requires_grad=False, memory_format=None,
               layout=None,
               pin_memory=False):
     """One value in the shape of `input`."""
-    return filled(tuple(input.shape), fill_value, *_like(input, dtype, device), requires_grad)
+    return inside(filled(tuple(input.shape), fill_value, *_like(input, dtype, device), requires_grad))
 
 
 # ---------------------------------------------------------------------------------- from Python and NumPy
@@ -160,7 +162,7 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fal
         out = out if dtype is None else cast(out, dtype)
     else:
         out = _from_nested(data, dtype)
-    return out.requires_grad_(True) if requires_grad else out
+    return out.requires_grad_(True) if requires_grad else inside(out)
 
 
 def _as_array(data):
@@ -292,10 +294,10 @@ def eye(n, m=None, *, dtype=None, device=None, requires_grad=False, out=None, la
 
 # ---------------------------------------------------------------------------------- random
 def _drawn(op, shape, dtype, device, requires_grad, generator, *attributes):
-    like = new(shape, dtype, device)
-    if like.is_shape_only:
-        return like
-    made = op(like, next_key(generator), *attributes) if like.numel() else like
+    def draw(shape):
+        like = new(shape, dtype, device)
+        return op(like, next_key(generator), *attributes) if like.numel() and not like.is_shape_only else like
+    made = drawn(shape, draw) if running.levels else draw(shape)
     return made.requires_grad_(True) if requires_grad else made
 
 

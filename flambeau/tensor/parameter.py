@@ -1,5 +1,6 @@
 """Parameter: a tensor that a module registers as its own and an optimizer trains."""
 
+from flambeau.ops.wrapped import elements_of
 from flambeau.runtime import _core
 from flambeau.runtime._core import Tensor
 from flambeau.types.dtype import get_default_dtype
@@ -30,7 +31,7 @@ class Parameter(Tensor):
         if requires_grad and not (data.is_floating_point() or data.is_complex()):
             raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients; "
                                f"got {data.dtype}, pass requires_grad=False for it")
-        return Tensor._make_subclass(cls, data.detach(), requires_grad)
+        return Tensor._make_subclass(cls, elements_of(data).detach(), requires_grad)
 
     def __deepcopy__(self, memo):
         if id(self) in memo:

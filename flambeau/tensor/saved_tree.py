@@ -42,6 +42,8 @@ class Encoder:
             return value if abs(value) <= _EXACT_INTEGER else {"int": hex(value)}
         if isinstance(value, float):
             return float(value) if math.isfinite(value) else {"float": str(float(value))}
+        if hasattr(type(value), "saved_parts"):
+            return {value.saved_as: [self.encode(part, path) for part in value.saved_parts()]}
         if isinstance(value, Tensor):
             return {"tensor": self._tensor(value, path)}
         kind = _KINDS.get(type(value))
@@ -164,6 +166,8 @@ class Decoder:
             return _SEQUENCES[kind]([self.decode(each) for each in content])
         if kind in _SCALARS:
             return _SCALARS[kind](content)
+        if kind in _MADE_OF_PARTS:
+            return _from_parts(_MADE_OF_PARTS[kind], [self.decode(part) for part in content])
         raise ValueError(f"unknown kind {kind!r}")
 
 
@@ -176,3 +180,13 @@ _SCALARS = {
     "dtype": dtypes.by_name,
     "device": Device,
 }
+_MADE_OF_PARTS = {"sparse": "flambeau.tensor.sparse_make"}        # kind -> the module whose `from_saved` makes it
+
+
+def _from_parts(module, parts):
+    """A tensor made of tensors and plain data, checked as if a user had made it."""
+    import importlib
+    try:
+        return importlib.import_module(module).from_saved(*parts)
+    except RuntimeError as error:
+        raise ValueError(str(error)) from error

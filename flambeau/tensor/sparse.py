@@ -161,6 +161,13 @@ class SparseTensor(Wrapped):
         self.__dict__.update({name: value for name, value in other.__dict__.items() if name != "level"})
         return self
 
+    saved_as = "sparse"
+
+    def saved_parts(self):
+        """What `save` writes: the layout, the tensors, the sizes, whether in order, whether a gradient is wanted."""
+        plain = self.detach()
+        return (self.layout.name, plain._parts(), self.sizes, bool(self.is_coalesced()), self.requires_grad)
+
     def __repr__(self):
         from flambeau.tensor.sparse_text import text
         return text(self)

@@ -290,3 +290,13 @@ def spdiags(diagonals, offsets, shape, layout=None):
     if form not in ("sparse_coo", "sparse_csr", "sparse_csc"):
         fail(name, f"Only output layouts (sparse_coo, sparse_csc, sparse_csr) are supported, got {layout}")
     return made if form == "sparse_coo" else made.to_sparse(layout=LAYOUTS[form])
+
+
+def from_saved(form, parts, sizes, coalesced, requires_grad):
+    """A sparse tensor from what `SparseTensor.saved_parts` gave; checked, as a file may say anything."""
+    if form != "sparse_coo":
+        return sparse_compressed_tensor(*parts, sizes, layout=LAYOUTS[form], requires_grad=requires_grad)
+    made = sparse_coo_tensor(*parts, sizes, requires_grad=requires_grad)
+    flat = made.flat()
+    in_order = made._nnz() < 2 or bool((flat[1:] > flat[:-1]).all())
+    return made._coalesced_(bool(coalesced) and in_order)

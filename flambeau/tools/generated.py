@@ -4,12 +4,17 @@ from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parents[1]
 ROOT = PACKAGE.parent
+NAMES = ROOT / "docs" / "data" / "pytorch_names.txt"
 
 
 def texts():
     """Path -> text of every generated file."""
-    from flambeau.tools import stubs
-    return {PACKAGE / name: text for name, text in stubs.files().items()}
+    from flambeau.tools import coverage, op_pages, stubs
+
+    found = {PACKAGE / name: text for name, text in stubs.files().items()}
+    found[ROOT / "docs" / "ops.md"] = op_pages.page()
+    found[ROOT / "docs" / "coverage.md"] = coverage.page(NAMES)
+    return found
 
 
 def different():

@@ -56,14 +56,15 @@ SIMPLE = (bool, int, float, str, type(None))
 RETURNS = {
     **dict.fromkeys(("chunk", "split", "unbind", "tensor_split", "hsplit", "vsplit", "dsplit", "split_with_sizes",
                      "unsafe_chunk", "unsafe_split", "unsafe_split_with_sizes", "meshgrid", "broadcast_tensors",
-                     "align_tensors", "unravel_index"), "tuple[Tensor, ...]"),
+                     "align_tensors", "unravel_index", "gradient", "split_copy", "unbind_copy",
+                     "split_with_sizes_copy", "unsafe_split"), "tuple[Tensor, ...]"),
     **dict.fromkeys(("allclose", "equal", "is_tensor", "is_nonzero", "is_floating_point", "is_complex", "is_signed",
                      "is_storage", "is_grad_enabled", "is_same_size", "is_contiguous", "can_cast", "is_conj", "is_neg",
                      "is_inference", "is_pinned", "is_shared", "has_names", "is_set_to", "is_distributed", "is_coalesced"), "bool"),
     **dict.fromkeys(("numel", "nelement", "dim", "ndimension", "element_size", "storage_offset", "data_ptr",
                      "get_num_threads", "get_device", "initial_seed", "seed", "dense_dim", "sparse_dim", "__len__"), "int"),
     **dict.fromkeys(("item", "tolist", "numpy", "load", "storage", "untyped_storage", "to_dlpack", "unique",
-                     "unique_consecutive", "nonzero", "where", "vmap", "histogramdd"), "Any"),
+                     "unique_consecutive", "nonzero", "where", "vmap", "histogramdd", "lu", "atleast_1d", "atleast_2d", "atleast_3d"), "Any"),
     **dict.fromkeys(("tril", "triu", "logdet", "index_fill", "fill", "prelu", "detach", "bernoulli", "as_subclass",
                      "from_dlpack", "get_rng_state", "new_empty_strided", "to_dense", "cdouble", "cfloat"), "Tensor"),
     **dict.fromkeys(("typename", "get_float32_matmul_precision"), "str"), "are_deterministic_algorithms_enabled": "bool",
@@ -71,7 +72,7 @@ RETURNS = {
                      "retain_grad"), "None"),
     "promote_types": "DType", "result_type": "DType", "get_default_dtype": "DType", "grad": "tuple[Tensor | None, ...]",
     "manual_seed": "Generator", "stride": "Any", "size": "Any", "type": "Any", "broadcast_shapes": "Size",
-    "vector_norm": "Tensor", "nonzero_static": "Tensor",
+    "vector_norm": "Tensor", "std_mean": "tuple[Tensor, Tensor]", "nonzero_static": "Tensor",
 }
 
 

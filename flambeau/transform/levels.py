@@ -1,21 +1,11 @@
 """The stack of transforms that are running, innermost last. It belongs to the thread."""
 
-import threading
-
-from flambeau.ops.wrapped import Wrapped
-
-_local = threading.local()
-
-
-def stack():
-    if not hasattr(_local, "stack"):
-        _local.stack = []
-    return _local.stack
+from flambeau.ops.wrapped import Wrapped, running
 
 
 def current():
     """The innermost level."""
-    return stack()[-1]
+    return running.levels[-1]
 
 
 class Level:
@@ -35,13 +25,21 @@ class Level:
         from flambeau.transform.window import assign
         return assign(operation, target, result)
 
+    def fresh(self, made):
+        """A tensor that was made inside, as a constant of this level that can be written to."""
+        raise NotImplementedError
+
+    def draws(self):
+        """How many draws an example-wise random number stands for; None for one."""
+        return None
+
     def __enter__(self):
-        stack().append(self)
-        self.depth = len(stack())
+        running.levels.append(self)
+        self.depth = len(running.levels)
         return self
 
     def __exit__(self, *error):
-        stack().remove(self)
+        running.levels.remove(self)
 
 
 def below(level, value):
