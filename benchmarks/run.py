@@ -8,6 +8,7 @@ A group is a function of the measured Machine that returns text to print.
 import sys
 import time
 
+import busy
 import machine
 import op_speed
 import runtime_costs
@@ -20,6 +21,7 @@ GROUPS = {
     "tape": tape.report,
     "start_up": start_up.report,
     "ops": op_speed.report,
+    "busy": busy.report,
 }
 
 

@@ -146,10 +146,11 @@ def elements_of(tensor):
 
 # ------------------------------------------------------------------------------ new tensors inside transforms
 def inside(made):
-    """A new tensor as a value of the innermost transform, so that it can take values of the transform."""
-    if not running.levels or made.requires_grad or made.is_shape_only or is_wrapped(made):
-        return made
-    return running.levels[-1].fresh(made)
+    """A new tensor as a constant of every transform that runs, so that it can take their values."""
+    if running.levels and not (made.requires_grad or made.is_shape_only or is_wrapped(made)):
+        for level in running.levels:
+            made = level.fresh(made)
+    return made
 
 
 def drawn(shape, draw):
@@ -157,5 +158,5 @@ def drawn(shape, draw):
     sizes = [level.draws() for level in running.levels]
     made = draw((*[size for size in sizes if size is not None], *shape))
     for level, size in zip(running.levels, sizes):
-        made = made if size is None else level.wrap(made)
-    return inside(made)
+        made = level.fresh(made) if size is None else level.wrap(made)
+    return made

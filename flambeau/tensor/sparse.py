@@ -11,10 +11,9 @@ CSC), of elements or of blocks of them (BSR, BSC).
 from flambeau import ops
 from flambeau.base.errors import fail
 from flambeau.ops.spec import FUNCTIONS, REGISTRY
-from flambeau.ops.wrapped import Wrapped
 from flambeau.runtime import _core
-from flambeau.runtime._core import Size, Tensor
 from flambeau.tensor.create import arange, zeros
+from flambeau.tensor.parts import PartedTensor
 from flambeau.types.dtype import bool_, int64
 from flambeau.types.info import LAYOUTS
 
@@ -59,69 +58,22 @@ def _same_objects(first, second):
 LEVEL = SparseLevel()
 
 
-class SparseTensor(Wrapped):
+class SparseTensor(PartedTensor):
     """What the forms share: `inner` are the values, `sizes` the shape; the flags of the tape are those of the values."""
 
-    takes_complex = True            # rules see complex calls before they are taken apart
     is_sparse = property(lambda self: False)
     is_sparse_csr = property(lambda self: False)
 
-    shape = property(lambda self: Size(self.__dict__["sizes"]))
-    requires_grad = property(lambda self: self.inner.requires_grad,
-                             lambda self, value: setattr(self.inner, "requires_grad", value))
-    is_leaf = property(lambda self: self.inner.is_leaf)
-    grad_fn = property(lambda self: self.inner.grad_fn)
-    retains_grad = property(lambda self: self.inner.retains_grad)
     T = property(lambda self: self.permute(tuple(range(self.ndim))[::-1]))
     mT = property(lambda self: self.transpose(-1, -2))
 
-    @property
-    def grad(self):
-        found = self.inner.grad
-        return None if found is None else self._like(found)
-
-    @grad.setter
-    def grad(self, value):
-        self.inner.grad = None if value is None else self.values_of(value)
-
-    @property
-    def data(self):
-        return self.detach()
-
-    @data.setter
-    def data(self, value):
-        self._take(value.detach())
-
     def values_of(self, other):
         """The elements of `other` at the places of this tensor."""
-        if isinstance(other, Tensor) and tuple(other.shape) != tuple(self.shape):
+        if tuple(other.shape) != tuple(self.shape):
             fail("grad", "the gradient of a sparse tensor has another shape", tuple(other.shape), tuple(self.shape))
         if isinstance(other, type(self)) and other._same_places(self):
             return other.inner
         return self._pick(other.to_dense())
-
-    def requires_grad_(self, requires_grad=True):
-        self.inner.requires_grad_(requires_grad)
-        return self
-
-    def retain_grad(self):
-        self.inner.retain_grad()
-
-    def register_hook(self, hook):
-        """Call hook(gradient), sparse at the same places; what it returns replaces the gradient."""
-        def on_values(gradient):
-            changed = hook(self._like(gradient))
-            return None if changed is None else self.values_of(changed)
-        return self.inner.register_hook(on_values)
-
-    def backward(self, gradient=None, retain_graph=None, create_graph=False, inputs=None):
-        """Add to .grad of every leaf that the values depend on."""
-        given = None if gradient is None else self.values_of(gradient)
-        self.inner.backward(given, retain_graph, create_graph, inputs)
-
-    def detach_(self):
-        self.__dict__["inner"] = self.inner.detach()
-        return self
 
     def stride(self, dim=None):
         fail("stride", "sparse tensors do not have strides")
@@ -157,10 +109,6 @@ class SparseTensor(Wrapped):
             fail("copy_", "copy between a sparse and a dense tensor is not possible", hint="use to_sparse()")
         return LEVEL.assign(REGISTRY["copy"], self, source.to_sparse(layout=self.layout))
 
-    def _take(self, other):
-        self.__dict__.update({name: value for name, value in other.__dict__.items() if name != "level"})
-        return self
-
     saved_as = "sparse"
 
     def saved_parts(self):
@@ -173,15 +121,6 @@ class SparseTensor(Wrapped):
         return text(self)
 
     __str__ = __repr__
-
-    def __deepcopy__(self, memo):
-        if id(self) not in memo:
-            memo[id(self)] = self._from_parts(*[p.clone() for p in self.detach()._parts()], **self._facts())
-            memo[id(self)].requires_grad_(self.requires_grad)
-        return memo[id(self)]
-
-    def __reduce_ex__(self, protocol):
-        return rebuild, (type(self).__name__, self.detach()._parts(), self._facts(), self.requires_grad)
 
 
 def product(sizes):
@@ -242,8 +181,6 @@ class CooTensor(SparseTensor):
 
     def _facts(self):
         return {"sizes": self.sizes, "coalesced": self.coalesced}
-
-    _from_parts = of
 
     def _same_places(self, other):
         return self.places is other.places or (tuple(self.places.shape) == tuple(other.places.shape)
@@ -365,8 +302,6 @@ class CompressedTensor(SparseTensor):
     def _facts(self):
         return {"sizes": self.sizes, "form": self.form}
 
-    _from_parts = of
-
     def _same_places(self, other):
         return self.form == other.form and self.plain.shape == other.plain.shape \
             and bool((self.plain == other.plain).all()) and bool((self.counts == other.counts).all())
@@ -446,9 +381,3 @@ class CompressedTensor(SparseTensor):
     def values_from(self, elements):
         """Values in this tensor's arrangement from those of `to_coo`, for all blocks."""
         return ops.reshape(elements, tuple(self.inner.shape))
-
-
-def rebuild(name, parts, facts, requires_grad):
-    """The inverse of pickling."""
-    made = {"CooTensor": CooTensor, "CompressedTensor": CompressedTensor}[name].of(*parts, **facts)
-    return made.requires_grad_(True) if requires_grad else made

@@ -13,7 +13,7 @@ from flambeau.ops.view import expand, permute, unsqueeze
 from flambeau.ops.wrapped import Wrapped
 from flambeau.runtime._core import Size, Tensor
 from flambeau.transform import forms
-from flambeau.transform.levels import Level, current
+from flambeau.transform.levels import Level, below, current
 
 RANDOMNESS = ("error", "different", "same")
 
@@ -22,6 +22,34 @@ class Batched(Wrapped):
     """One example of a batch: `inner` is (batch, *shape)."""
 
     shape = property(lambda self: Size(tuple(self.inner.shape)[1:]))
+
+
+class Shared(Wrapped):
+    """A tensor made inside that is still the same for all examples; a write of batched values makes it Batched.
+
+    `window`: (base, view op, attributes) of a view, which becomes Batched with its base.
+    """
+
+    def separate(self):
+        """Become Batched, with memory for each example."""
+        window = self.__dict__.pop("window", None)
+        if window is None:
+            self.__dict__["inner"] = copy(expand(unsqueeze(self.inner, 0), (self.level.size, *self.inner.shape)))
+        else:
+            base, operation, attrs = window
+            if type(base) is Shared:
+                base.separate()
+            self.__dict__["inner"] = self.level.process(operation, plans.assemble(operation, iter([base]), attrs)).inner
+        self.__class__ = Batched
+
+    def refresh(self):
+        """Follow the base."""
+        window = self.__dict__.get("window")
+        if window is not None:
+            if type(window[0]) is Shared:
+                window[0].refresh()
+            if type(window[0]) is Batched:
+                self.separate()
 
 
 class BatchLevel(Level):
@@ -35,7 +63,9 @@ class BatchLevel(Level):
 
     # ------------------------------------------------------------------ values
     def batched(self, value):
-        return isinstance(value, Batched) and value.level is self
+        if type(value) is Shared and value.level is self:
+            value.refresh()
+        return type(value) is Batched and value.level is self
 
     def wrap(self, inner):
         return Batched.make(self, inner)
@@ -46,27 +76,41 @@ class BatchLevel(Level):
             return value.inner
         return expand(unsqueeze(value, 0), (self.size, *value.shape))
 
+    def fresh(self, made):
+        return Shared.make(self, made)
+
+    def draws(self):
+        if self.randomness == "error":
+            from flambeau.transform.rules import refuse_draw
+            refuse_draw("a random function")
+        return self.size if self.randomness == "different" else None
+
     def read(self, tensor, what):
+        if not self.batched(tensor):
+            return tensor.inner
         fail("vmap", f"{what}() was called on a value that differs from example to example",
              hint="use where(condition, a, b) in place of a Python if, and keep numbers as tensors")
 
     def detached(self, tensor):
-        return self.wrap(tensor.inner.detach())
+        return self.wrap(tensor.inner.detach()) if self.batched(tensor) else tensor.inner.detach()
 
     def assign(self, operation, target, result):
         """An in-place write: into the memory of the whole batch."""
         from flambeau.ops.write import assign
-        whole = self.whole(result) if self.batched(target) else None
-        if whole is None:
-            fail(operation.name + "_", "a tensor without a batch cannot take values that differ from example to example",
-                 tuple(target.shape), hint="use the out-of-place form, or make the tensor from a batched one "
-                 "(x.new_zeros, torch.zeros_like)")
+        if not self.batched(target) and self.batched(result):
+            if type(target) is not Shared or target.level is not self:
+                fail(operation.name + "_", "a tensor without a batch cannot take values that differ from example to "
+                     "example", tuple(target.shape), hint="use the out-of-place form, or make the tensor inside the function")
+            target.separate()
+        whole = self.whole(result) if self.batched(target) else below(self, result)
         assign(operation, target.inner, copy(whole) if whole is target.inner else whole)
         return target
 
     # ------------------------------------------------------------------ ops
     def process(self, operation, values):
         from flambeau.transform import rules
+        if any(type(v) is Shared and v.level is self for v in members(values)):
+            return self.with_shared(operation, values)
         rule, result = rules.rule_for(operation), NotImplemented
         if rule in rules.TRACEABLE:
             operands, attrs = operation.split(values)
@@ -78,6 +122,22 @@ class BatchLevel(Level):
             results = [self.wrap(r) for r in result]
             return operation.pack(results) if operation.outputs is not None else tuple(results)
         return self.wrap(result)
+
+    def with_shared(self, operation, values):
+        """A call with tensors that were made inside, which may be the same for all examples."""
+        given = {name: self.unshared(value) for name, value in values.items()}
+        if any(map(self.batched, members(given))):
+            return self.process(operation, given)
+        result = bind(operation, (), given)
+        results = [self.fresh(r) for r in (result if isinstance(result, tuple) else (result,))]
+        if operation.kind == "view":
+            results[0].__dict__["window"] = (values["input"], operation, operation.split(values)[1])
+        return operation.pack(results) if isinstance(result, tuple) else results[0]
+
+    def unshared(self, value):
+        if isinstance(value, tuple):
+            return tuple(map(self.unshared, value))
+        return value.inner if type(value) is Shared and value.level is self and not self.batched(value) else value
 
     def one_by_one(self, operation, values):
         """The op on each example, and the results stacked."""
@@ -102,6 +162,15 @@ class BatchLevel(Level):
         if isinstance(value, tuple):
             return tuple(self.example(v, number) for v in value)
         return value
+
+
+def members(values):
+    """All values of a call, those in tuples too."""
+    for value in values.values():
+        if isinstance(value, tuple):
+            yield from value
+        else:
+            yield value
 
 
 def _applied(rule, operation, operands, attrs):

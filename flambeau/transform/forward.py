@@ -17,9 +17,9 @@ from flambeau.transform.window import Movable
 
 
 class Dual(Movable):
-    """A tensor with a tangent: `inner` and `tangent` have one shape."""
+    """A tensor with a tangent: `inner` and `tangent` have one shape; tangent None for a constant made inside."""
 
-    requires_grad = property(lambda self: True, lambda self, value: None)
+    requires_grad = property(lambda self: self.tangent is not None, lambda self, value: None)
 
 
 class ForwardLevel(Level):
@@ -32,7 +32,13 @@ class ForwardLevel(Level):
 
     def tangent_of(self, value):
         """The tangent of a value of this level, None where it does not depend on the inputs."""
-        return value.tangent if isinstance(value, Dual) and value.level is self else None
+        if not isinstance(value, Dual) or value.level is not self:
+            return None
+        value.refresh()
+        return value.tangent
+
+    def fresh(self, made):
+        return self.dual(made, None)
 
     def process(self, operation, values):
         if operation.recorded is not None and _core.grad_mode():
@@ -41,11 +47,16 @@ class ForwardLevel(Level):
         lower = [below(self, o) for o in operands]
         result = plans.interpret(operation, lower, {name: below(self, value) for name, value in values.items()})
         tangents = [self.tangent_of(o) if isinstance(o, Tensor) and o.dtype.kind in "fc" else None for o in operands]
-        if not has_derivative(operation) or not _core.grad_mode() or all(t is None for t in tangents):
-            return result
         results = result if isinstance(result, tuple) else (result,)
-        made = self.tangents(operation, lower, attrs, results, tangents)
-        pairs = [r if t is None else self.dual(r, t) for r, t in zip(results, made)]
+        if all(self.tangent_of(o) is None for o in operands):       # of constants made inside
+            made = [None] * len(results)
+        elif has_derivative(operation) and _core.grad_mode() and any(t is not None for t in tangents):
+            made = self.tangents(operation, lower, attrs, results, tangents)
+        elif operation.kind == "view":
+            made = [None]
+        else:
+            return result
+        pairs = [self.dual(r, t) for r, t in zip(results, made)]
         if operation.kind == "view":
             pairs[0].__dict__["window"] = (operands[0], operation, attrs, operands[0].changes)
         return operation.pack(pairs) if isinstance(result, tuple) else pairs[0]
@@ -91,9 +102,7 @@ class ForwardLevel(Level):
 
     def replace(self, target, result):
         """target takes the value of `result`."""
-        tangent = self.tangent_of(result)
-        primal = below(self, result)
-        target.__dict__.update(inner=primal, tangent=full_like(primal, 0) if tangent is None else tangent)
+        target.__dict__.update(inner=below(self, result), tangent=self.tangent_of(result))
 
 
 def _like(tangent, grad):

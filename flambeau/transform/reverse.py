@@ -21,10 +21,10 @@ from flambeau.transform.window import Movable
 
 
 class Recorded(Movable):
-    """A tensor on the tape of a reverse level: output `place` of `node`."""
+    """A tensor on the tape of a reverse level: output `place` of `node`; node None for a constant made inside."""
 
-    requires_grad = property(lambda self: True, lambda self, value: None)
-    is_leaf = property(lambda self: self.node.operation is None)
+    requires_grad = property(lambda self: self.node is not None, lambda self, value: None)
+    is_leaf = property(lambda self: self.node is None or self.node.operation is None)
 
 
 @dataclass(eq=False)
@@ -60,18 +60,30 @@ class ReverseLevel(Level):
         operands, attrs = operation.split(values)
         lower = {name: below(self, value) for name, value in values.items()}
         result = plans.interpret(operation, operation.split(lower)[0], lower)
-        if not has_derivative(operation) or not _core.grad_mode():
-            return result
         results = result if isinstance(result, tuple) else (result,)
-        sources = [(o.node, o.place) if isinstance(o, Recorded) and o.level is self else None for o in operands]
-        if not any(s is not None for s in sources):
-            return result
-        self.count += 1
-        node = Node(operation, [below(self, o) for o in operands], attrs, results, sources, self.count)
-        packed = [Recorded.make(self, r, node=node, place=i) if r.dtype.kind in "fc" else r for i, r in enumerate(results)]
+        sources = [self.source(o) for o in operands]
+        node = None
+        if any(s is not None for s in sources):
+            if has_derivative(operation) and _core.grad_mode():
+                self.count += 1
+                node = Node(operation, [below(self, o) for o in operands], attrs, results, sources, self.count)
+            elif operation.kind != "view":
+                return result
+        packed = [Recorded.make(self, r, node=node if r.dtype.kind in "fc" else None, place=i)
+                  for i, r in enumerate(results)]
         if operation.kind == "view":
             packed[0].__dict__["window"] = (operands[0], operation, attrs, operands[0].changes)
         return operation.pack(packed) if isinstance(result, tuple) else packed[0]
+
+    def source(self, value):
+        """(node, place) of a value that is on the tape, else None."""
+        recorded = isinstance(value, Recorded) and value.level is self
+        if recorded:
+            value.refresh()
+        return (value.node, value.place) if recorded and value.node is not None else None
+
+    def fresh(self, made):
+        return Recorded.make(self, made, node=None, place=0)
 
     def detached(self, tensor):
         return tensor.inner
@@ -81,8 +93,10 @@ class ReverseLevel(Level):
 
     def replace(self, target, result):
         """target takes the value of `result`; what was recorded before keeps the old one."""
-        taken = result if isinstance(result, Recorded) and result.level is self else self.input(below(self, result))
-        target.__dict__.update(inner=taken.inner, node=taken.node, place=taken.place)
+        source = self.source(result)
+        target.__dict__["inner"] = below(self, result)
+        if source is not None or _core.grad_mode():
+            target.__dict__.update(node=source and source[0], place=source and source[1])
 
     # ------------------------------------------------------------------ backward
     def gradients(self, outputs, seeds, inputs):
@@ -94,9 +108,9 @@ class ReverseLevel(Level):
             node.grads[place] = grad if place not in node.grads else node.grads[place] + grad
 
         for output, seed in zip(outputs, seeds):
-            if isinstance(output, Recorded) and output.level is self and seed is not None:
-                output.refresh()
-                add(output.node, output.place, seed)
+            source = self.source(output)
+            if source is not None and seed is not None:
+                add(*source, seed)
         while pending:
             node = pending.pop(max(pending, key=lambda key: pending[key].number))
             grads = [node.grads.get(i) for i in range(len(node.results))]

@@ -8,6 +8,7 @@ from flambeau.ops import plans
 from flambeau.ops.elementwise import cast, full_like, where
 from flambeau.ops.view import expand
 from flambeau.ops.wrapped import Wrapped
+from flambeau.runtime import _core
 
 
 class Movable(Wrapped):
@@ -35,7 +36,11 @@ class Movable(Wrapped):
         base, operation, attrs, seen = window
         now = base.changes
         if now != seen:
-            fresh = self.level.process(operation, plans.assemble(operation, iter([base]), attrs))
+            before = _core.set_grad_mode(True)
+            try:
+                fresh = self.level.process(operation, plans.assemble(operation, iter([base]), attrs))
+            finally:
+                _core.set_grad_mode(before)
             kept = {name: fresh.__dict__[name] for name in fresh.__dict__ if name != "window"}
             self.__dict__.update(kept, window=(base, operation, attrs, now), changes=self.__dict__.get("changes", 0) + 1)
 
