@@ -1,4 +1,4 @@
-"""Memory of tensors: what is in use, what was at most, what is kept for reuse.
+"""Memory of tensors: what is in use, who holds it, what is left after a block, how much there may be.
 
 >>> import flambeau as fl
 >>> before = fl.memory.stats()["live_bytes"]
@@ -10,8 +10,11 @@ True
 from flambeau.runtime._core import memory_empty_cache as empty_cache
 from flambeau.runtime._core import memory_reset_peak as reset_peak
 from flambeau.runtime._core import memory_stats as stats
+from flambeau.tensor.alive import (LeakError, Live, leak_check, live_tensors, record_lines, set_limit,
+                                   set_per_process_memory_fraction)
 
-__all__ = ["empty_cache", "reset_peak", "stats", "summary"]
+__all__ = ["LeakError", "Live", "empty_cache", "leak_check", "live_tensors", "record_lines", "reset_peak", "set_limit",
+           "set_per_process_memory_fraction", "stats", "summary"]
 
 
 def summary():
@@ -20,9 +23,10 @@ def summary():
 
     counters = stats()
     share = counters["cache_hits"] / max(counters["allocations"], 1)
-    return table([
-        ("live", human_bytes(counters["live_bytes"]), f"in {human_count(counters['live_blocks'])} blocks"),
-        ("peak", human_bytes(counters["peak_bytes"]), "most that was live at once"),
-        ("cached", human_bytes(counters["cached_bytes"]), "free, kept for reuse"),
-        ("requests", human_count(counters["allocations"]), f"{share:.1%} from the cache"),
-    ], ("memory", "amount", "meaning"))
+    rows = [("live", human_bytes(counters["live_bytes"]), f"in {human_count(counters['live_blocks'])} blocks"),
+            ("peak", human_bytes(counters["peak_bytes"]), "most that was live at once"),
+            ("cached", human_bytes(counters["cached_bytes"]), "free, kept for reuse"),
+            ("requests", human_count(counters["allocations"]), f"{share:.1%} from the cache")]
+    if counters["limit_bytes"]:
+        rows.append(("limit", human_bytes(counters["limit_bytes"]), "live and cached together may not pass it"))
+    return table(rows, ("memory", "amount", "meaning"))

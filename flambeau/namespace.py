@@ -4,7 +4,7 @@ import importlib
 import sys
 
 from flambeau import ops
-from flambeau.tensor import autograd, exchange, indexing
+from flambeau.tensor import anomaly, autograd, exchange, indexing
 from flambeau.ops.spec import FUNCTIONS
 from flambeau.types import device, dtype
 
@@ -23,6 +23,8 @@ def table():
     found |= {name: getattr(ops, name) for name in ("bmm", "linear", "conv2d", "max_pool2d", "embedding")}
     found |= {name: getattr(_tensor.Tensor, name) for name in ("max", "min", "unbind", "masked_fill")}
     found |= {"nonzero": indexing.nonzero, "backward": autograd.backward}
+    found |= {name: getattr(anomaly, name) for name in ("is_anomaly_enabled", "is_anomaly_check_nan_enabled")}
+    found["set_anomaly_enabled"] = anomaly.set_detect_anomaly
     found |= {"device": device.Device, "dtype": dtype.DType, "get_default_dtype": dtype.get_default_dtype,
               "set_default_dtype": dtype.set_default_dtype, "promote_types": dtype.promote}
     found |= {"is_tensor": lambda value: isinstance(value, _tensor.Tensor), "numel": lambda input: input.numel()}
@@ -39,15 +41,22 @@ def _core(name):
 _TABLE = None
 
 
+def _late():
+    """What stands above `tensor`, and is imported only for a name that is not found before."""
+    native = importlib.import_module("flambeau.nn.functional.native")
+    return {name: getattr(native, name) for name in native.NAMES}
+
+
 def find(name):
     """The object called `flambeau.<name>`; AttributeError if there is none."""
     global _TABLE
     if _TABLE is None:
         _TABLE = table()
-    if name in _TABLE:
-        return _TABLE[name]
+    found = _TABLE if name in _TABLE else _late()
+    if name in found:
+        return found[name]
     raise AttributeError(f"module 'flambeau' has no attribute {name!r}")
 
 
 def names():
-    return list(_TABLE or table())
+    return [*(_TABLE or table()), *_late()]

@@ -28,7 +28,9 @@ class Cache:
     b'data'
     """
 
-    def __init__(self, folder):
+    def __init__(self, folder, suffix=_SUFFIX):
+        """suffix: of the files; caches of several kinds of entries may share a folder."""
+        self.suffix = suffix
         self.folder = None if folder is None else os.path.realpath(os.path.expanduser(folder))
         self._memory = {}
         self._usable = None         # not looked at yet
@@ -71,13 +73,23 @@ class Cache:
         """Remove all entries, and whatever was left half written."""
         self._memory.clear()
         if self._ready():
-            for path, _ in self._files(_SUFFIX, _TEMPORARY):
+            for path, _ in self._files(self.suffix, _TEMPORARY):
                 _remove(path)
 
     def size(self):
         """The bytes that the entries take."""
         used = sum(map(len, self._memory.values()))
-        return used + (sum(info.st_size for _, info in self._files(_SUFFIX)) if self._ready() else 0)
+        return used + (sum(info.st_size for _, info in self._files(self.suffix)) if self._ready() else 0)
+
+    def values(self):
+        """The data of all entries, unchecked: to be shown, not to be trusted."""
+        yield from self._memory.values()
+        for path, _ in self._files(self.suffix) if self._ready() else ():
+            try:
+                with open(path, "rb") as file:
+                    yield file.read()[len(MAGIC) + 32:]
+            except OSError:         # removed meanwhile by another process
+                continue
 
     def refusal(self):
         """Why the folder is not used, as a sentence, or None: for `flambeau doctor`."""
@@ -110,7 +122,7 @@ class Cache:
                           RuntimeWarning, stacklevel=4)
 
     def _path(self, key):
-        return os.path.join(self.folder, hashlib.sha256(key.encode()).hexdigest() + _SUFFIX)
+        return os.path.join(self.folder, hashlib.sha256(key.encode()).hexdigest() + self.suffix)
 
     def _files(self, *endings):
         try:

@@ -19,10 +19,21 @@ def compile_plan(signature, graph):
     graph = pipeline.prepare_graph(graph)
     if is_pointwise(graph):
         return pointwise(signature, graph)
+    plan, planner = plan_graph(signature, graph)
+    if planner.sites:
+        from flambeau.compiler.tune import Specialiser
+        plan.specialise = Specialiser(plan, lambda choices: plan_graph(signature, graph, choices)[0],
+                                      planner.sites, planner.recipe.sources)
+    return plan
+
+
+def plan_graph(signature, graph, choices=()):
+    """(the Plan of a prepared graph, its Planner); `choices` of schedules for its sites (compiler.tune)."""
     apart = frozenset()
     while True:
         try:
-            return Planner(signature, graph, apart).run()
+            planner = Planner(signature, graph, apart, choices)
+            return planner.run(), planner
         except Unfusable as reason:
             more = apart | (reason.apart or _reductions(graph))
             if more == apart:
@@ -43,8 +54,9 @@ class Planner:
         from flambeau.compiler import templates
         return templates
 
-    def __init__(self, signature, graph, apart):
+    def __init__(self, signature, graph, apart, choices=()):
         self.signature, self.graph = signature, graph
+        self.choices, self.sites, self.lowering = choices, [], None
         self.fusion = Fusion(graph, apart)
         self.recipe = Recipe(signature, graph.inputs)
         self.located = {v.name: l for v, l in zip(graph.inputs, self.recipe.inputs)}
@@ -128,9 +140,18 @@ class Planner:
         operation = REGISTRY[node.op]
         inputs = [self.locate(v) for v in node.inputs]
         outputs = [self.recipe.buffer(o.dtype, o.shape) for o in node.outputs]
+        self.lowering = node, tuple((i.dtype, i.shape, i.strides) for i in inputs), len(self.sites)
         operation.lower(self, inputs, outputs, **dict(node.attrs))
         for value, located in zip(node.outputs, outputs):
             self.located[value.name] = located
+
+    def choose(self, family):
+        """For templates: the choice among the schedules of a tune.Family, noted as a site that can be measured."""
+        from flambeau.compiler.tune import Site
+        node, operands, first = self.lowering
+        number = len(self.sites)
+        self.sites.append(Site(family, node, operands, number - first))
+        return self.choices[number] if number < len(self.choices) else family.default
 
     # ------------------------------------------------------------------ elementwise groups
     def _run_pointwise(self, value):

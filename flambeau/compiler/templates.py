@@ -8,6 +8,7 @@ from flambeau.compiler.conv import Convolution
 from flambeau.compiler.gather import gather_elements, gather_rows, scatter_add_elements, scatter_add_rows
 from flambeau.compiler.gemm_product import product
 from flambeau.compiler.pixels import pixel_rows
+from flambeau.compiler.sparse_rows import sparse_rows
 from flambeau.compiler.window import (Pooling, avg_pool2d, avg_pool2d_backward, max_pool2d, max_pool2d_backward,
                                       max_pool2d_values)
 
@@ -31,4 +32,5 @@ def convolution(planner, which, inputs, out, spec, image, filtered):
 
 __all__ = ["Band", "Convolution", "adaptive_max_pool2d", "band", "Pooling", "attention", "avg_pool2d", "avg_pool2d_backward", "compact", "convolution", "extreme", "gather_elements", "gather_rows",
            "max_pool2d", "max_pool2d_backward", "max_pool2d_values", "pixel_rows",
-           "order", "order_best", "order_select", "product", "recurrent", "scan", "scatter_add_elements", "scatter_add_rows", "search"]
+           "order", "order_best", "order_select", "product", "recurrent", "scan", "scatter_add_elements", "scatter_add_rows", "search",
+           "sparse_rows"]

@@ -4,13 +4,36 @@ A module without hooks never comes here: `Module.__call__` goes straight to `for
 """
 
 import warnings
+from collections import OrderedDict
 
 from flambeau.runtime import _core
 from flambeau.tensor import Tensor, is_grad_enabled
 from flambeau.tensor.function import Function
 from flambeau.tensor.hooks import RemovableHandle, add_hook
 
-__all__ = ["RemovableHandle", "add_hook", "call_with_hooks"]
+__all__ = ["EVERYWHERE", "RemovableHandle", "add_hook", "call_with_hooks", "registered"]
+
+# Hooks of all modules, by the name of the table that a module has for its own; global_hooks.py fills them.
+EVERYWHERE = {name: OrderedDict() for name in (
+    "_forward_pre_hooks", "_forward_hooks", "_forward_hooks_with_kwargs", "_forward_hooks_always_called", "_backward_hooks",
+    "_backward_pre_hooks", "parameter", "buffer", "module")}
+
+
+def _hooks(module, table):
+    """(id, hook) of every hook that a module's call runs: those of all modules first."""
+    return [*EVERYWHERE[table].items(), *getattr(module, table).items()]
+
+
+def _marked(module, table, identity):
+    return identity in getattr(module, table) or identity in EVERYWHERE[table]
+
+
+def registered(kind, module, name, value):
+    """The 'parameter', 'buffer' or 'module' that is registered: what the hooks of all modules make of it."""
+    for hook in list(EVERYWHERE[kind].values()):
+        changed = hook(module, name, value)
+        value = value if changed is None else changed
+    return value
 
 
 def call_with_hooks(module, args, kwargs):
@@ -19,11 +42,12 @@ def call_with_hooks(module, args, kwargs):
     result = None
     try:
         args, kwargs = _run_pre_hooks(module, args, kwargs)
-        watch = BackwardWatch(module) if module._backward_hooks or module._backward_pre_hooks else None
+        watched = _hooks(module, "_backward_hooks"), _hooks(module, "_backward_pre_hooks")
+        watch = BackwardWatch(module, *watched) if any(watched) else None
         if watch is not None:
             args = watch.enter(args)
         result = module.forward(*args, **kwargs)
-        for identity, hook in list(module._forward_hooks.items()):
+        for identity, hook in _hooks(module, "_forward_hooks"):
             called.add(identity)
             result = _run_forward_hook(module, identity, hook, args, kwargs, result)
         return result if watch is None else watch.leave(result)
@@ -33,7 +57,7 @@ def call_with_hooks(module, args, kwargs):
 
 
 def _run_pre_hooks(module, args, kwargs):
-    for identity, hook in list(module._forward_pre_hooks.items()):
+    for identity, hook in _hooks(module, "_forward_pre_hooks"):
         if identity in module._forward_pre_hooks_with_kwargs:
             changed = hook(module, args, kwargs)
             if changed is None:
@@ -50,7 +74,7 @@ def _run_pre_hooks(module, args, kwargs):
 
 
 def _run_forward_hook(module, identity, hook, args, kwargs, result):
-    if identity in module._forward_hooks_with_kwargs:
+    if _marked(module, "_forward_hooks_with_kwargs", identity):
         changed = hook(module, args, kwargs, result)
     else:
         changed = hook(module, args, result)
@@ -59,8 +83,8 @@ def _run_forward_hook(module, identity, hook, args, kwargs, result):
 
 def _run_always_called(module, called, args, kwargs, result):
     """After an error: run the hooks registered with `always_call=True` that have not run yet."""
-    for identity, hook in list(module._forward_hooks.items()):
-        if identity not in module._forward_hooks_always_called or identity in called:
+    for identity, hook in _hooks(module, "_forward_hooks"):
+        if identity in called or not _marked(module, "_forward_hooks_always_called", identity):
             continue
         try:
             result = _run_forward_hook(module, identity, hook, args, kwargs, result)
@@ -88,10 +112,10 @@ class BackwardWatch:
     of its inputs are too. The module returns the very objects that `forward` did; only their place on the tape is later.
     """
 
-    def __init__(self, module):
+    def __init__(self, module, hooks, pre_hooks):
         self.module = module
-        self.hooks = list(module._backward_hooks.values())
-        self.pre_hooks = list(module._backward_pre_hooks.values())
+        self.hooks = [hook for _, hook in hooks]
+        self.pre_hooks = [hook for _, hook in pre_hooks]
         self.grad_outputs = self.inputs = self.outputs = None
         self.input_count = self.output_count = 0
         self.given = {}             # id of a watched argument -> (the argument, the caller's tensor)

@@ -7,7 +7,7 @@ saving, listing, printing) walks these three tables. Names, keys, rules and mess
 from collections import OrderedDict
 
 from flambeau.nn import state
-from flambeau.nn.hooks import add_hook, call_with_hooks
+from flambeau.nn.hooks import EVERYWHERE, add_hook, call_with_hooks, registered
 from flambeau.nn.names import indent_block, package_name, type_name
 from flambeau.nn.parameter import Buffer, Parameter
 from flambeau.runtime import _core
@@ -79,7 +79,7 @@ class Module:
             raise ValueError(f"Cannot assign non-leaf Tensor to parameter '{name}'. Model parameters must be "
                              f"created explicitly. To express '{name}' as a function of another Tensor, "
                              "compute the value in the forward() method.")
-        self._parameters[name] = param
+        self._parameters[name] = registered("parameter", self, name, param) if EVERYWHERE["parameter"] else param
 
     def register_buffer(self, name, tensor, persistent=True):
         """Add a tensor that belongs to the module's state but is not trained.
@@ -95,7 +95,7 @@ class Module:
         if tensor is not None and not isinstance(tensor, Tensor):
             raise TypeError(f"cannot assign '{type_name(tensor)}' object to buffer '{name}' "
                             f"({package_name()} Tensor or None required)")
-        self._buffers[name] = tensor
+        self._buffers[name] = registered("buffer", self, name, tensor) if EVERYWHERE["buffer"] else tensor
         if persistent:
             self._non_persistent_buffers_set.discard(name)
         else:
@@ -106,7 +106,7 @@ class Module:
         if not isinstance(module, Module) and module is not None:
             raise TypeError(f"{type_name(module)} is not a Module subclass")
         self._check_name("module", name, self._modules)
-        self._modules[name] = module
+        self._modules[name] = registered("module", self, name, module) if EVERYWHERE["module"] else module
 
     def register_module(self, name, module):
         """The same as `add_module`."""
@@ -150,7 +150,7 @@ class Module:
             if name in parameters:
                 self._refuse(name, value, "parameter", "nn.Parameter")
             self._forget(name, self._buffers, parameters)
-            modules[name] = value
+            modules[name] = registered("module", self, name, value) if EVERYWHERE["module"] else value
         elif parameters is None:
             object.__setattr__(self, name, value)
         elif name in parameters:
@@ -371,8 +371,9 @@ class Module:
     def to(self, *args, **kwargs):
         """Move and cast in place: `to(device)`, `to(dtype)`, `to(device, dtype)` or `to(tensor)`.
 
-        Only floating point and complex members change their dtype.
+        Only floating point and complex members change their dtype; `memory_format` is for members of 4 or 5 dims.
         """
+        memory_format = kwargs.get("memory_format")
         device, dtype = parse_to(*args, **kwargs)
         if dtype is not None and not (dtype.is_floating_point or dtype.is_complex):
             raise TypeError("nn.Module.to only accepts floating point or complex "
@@ -381,7 +382,10 @@ class Module:
         def convert(tensor):
             castable = tensor.is_floating_point() or tensor.is_complex()
             wanted = dtype if dtype is not None and castable else tensor.dtype
-            return tensor.to(device=tensor.device if device is None else device, dtype=wanted)
+            place = tensor.device if device is None else device
+            if memory_format is not None and tensor.dim() in (4, 5):
+                return tensor.to(device=place, dtype=wanted, memory_format=memory_format)
+            return tensor.to(device=place, dtype=wanted)
         return self._apply(convert)
 
     def to_empty(self, *, device, recurse=True):

@@ -5,7 +5,7 @@ from flambeau.ops import (activation, arithmetic, attention, bounds, calculus, c
                           einstein_sum, elementwise, extreme, fourier, image, index, join, linalg,
                           linalg_functions, linalg_lu, linalg_symmetric, loss, mathematics, matmul, normalize, norms, optimize,
                           optimize_more, padding, places, pooling, products, random, recurrent, reduce, refusals,
-                          reinterpret, resample, rounding, running, scan, scatter, shape, sort, special, special_bessel,
+                          reinterpret, resample, rounding, running, scan, scatter, segments, shape, sort, sparse_rows, special, special_bessel,
                           special_host, special_polynomials, spectrogram, statistics, structure, triangles,
                           view, window, windows)
 from flambeau.ops.index import embedding

@@ -3,13 +3,14 @@
 from flambeau.base.errors import DTypeError, ShapeError, fail
 from flambeau.base.lazy import LazyModule
 from flambeau.ops import plans
-from flambeau.ops.elementwise import EVERY, NUMBERS, where
+from flambeau.ops.elementwise import EVERY, NUMBERS, cast, where
 from flambeau.ops.kinds import Composite, Indexed
 from flambeau.ops.reduce import amax, amin
 from flambeau.ops.samples import ulps, unary_samples
 from flambeau.ops.wrapped import elements_of
 from flambeau.ops.spec import op
 from flambeau.runtime import _core
+from flambeau.runtime._core import Tensor
 from flambeau.types.dtype import int32, int64
 from flambeau.types.shape import normalize_axis, show_shape
 
@@ -70,7 +71,10 @@ class AlongAxis(Indexed):
         x = values["input"]
         values["dim"] = normalize_axis(values["dim"], x.ndim, self.name)
         if x.ndim:
-            values["index"] = check_index(self.name, values["index"], x.shape[values["dim"]])
+            index = values["index"]
+            if self.per_element and isinstance(index, Tensor) and index.dtype.kind in "iu" and index.dtype.itemsize < 4:
+                index = cast(index, int64)
+            values["index"] = check_index(self.name, index, x.shape[values["dim"]])
         return self.verify(values)
 
     def verify(self, values):

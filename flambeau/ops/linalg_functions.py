@@ -15,6 +15,7 @@ from flambeau.ops.out import with_out
 from flambeau.ops.reduce import amax, sum as total
 from flambeau.ops.spec import public
 from flambeau.ops.triangles import _eye_like, _lower_triangle, _upper_triangle
+from flambeau.ops.mathematics import log
 from flambeau.ops.view import expand, narrow, reshape, squeeze, unsqueeze
 from flambeau.runtime._core import Tensor
 from flambeau.types.dtype import int32, int64
@@ -71,6 +72,8 @@ def slogdet(A):
 def logdet(input):
     """log(det(input)); NaN where the determinant is negative."""
     sign, logarithm = dense._linalg_slogdet(input)
+    if sign.dtype.kind == "c":
+        return log(sign) + logarithm
     return where(sign < 0, float("nan"), logarithm)
 
 

@@ -14,6 +14,7 @@ from flambeau.ops.elementwise import cast, sign, where
 from flambeau.ops.index import gather, gather_sum
 from flambeau.ops.kinds import Window
 from flambeau.ops.normalize import narrow, widen
+from flambeau.ops.out import with_out
 from flambeau.ops.reduce import amax, amin, mean
 from flambeau.ops.resample import resample_axis
 from flambeau.ops.samples import ulps
@@ -324,6 +325,7 @@ def avg_pool1d(input, kernel_size, stride=None, padding=0, ceil_mode=False, coun
     return avg_pool("avg_pool1d", 1, input, kernel_size, stride, padding, ceil_mode, count_include_pad, None)
 
 
+@with_out
 def avg_pool2d(input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True,
                divisor_override=None):
     """The mean of each window: (n, c, h, w) -> (n, c, h', w')."""
@@ -331,6 +333,7 @@ def avg_pool2d(input, kernel_size, stride=None, padding=0, ceil_mode=False, coun
                     divisor_override)
 
 
+@with_out
 def avg_pool3d(input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True,
                divisor_override=None):
     """The mean of each window: (n, c, d, h, w) -> (n, c, d', h', w')."""

@@ -113,6 +113,8 @@ def added(name, input, product, beta, alpha):
     """beta * input + alpha * product; at beta 0 the input is not read."""
     if product.dtype.kind in "iu":          # whole numbers have whole factors
         beta, alpha = int(beta), int(alpha)
+    elif product.dtype.kind == "b":         # and bools either count or do not
+        beta, alpha = bool(beta), bool(alpha)
     if alpha != 1:
         product = product * alpha
     if beta == 0:

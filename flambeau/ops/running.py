@@ -5,6 +5,7 @@ from flambeau.base.errors import ShapeError, fail
 from flambeau.ops.elementwise import maximum
 from flambeau.ops.mathematics import rsqrt
 from flambeau.ops.normalize import batch_norm_eval, batch_norm_train, layer_norm, narrow, norm, widen
+from flambeau.ops.out import with_out
 from flambeau.ops.padding import pad as pad_axes
 from flambeau.ops.pooling import avg_pool2d
 from flambeau.ops.reduce import mean
@@ -139,6 +140,7 @@ def inverse_deviation(variance, eps):
 
 
 @public(method=False)
+@with_out
 def native_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps):
     """(batch norm, the mean it used, 1 / the standard deviation it used); both empty unless `training`."""
     if not training:
@@ -149,7 +151,7 @@ def native_batch_norm(input, weight, bias, running_mean, running_var, training, 
     output, center, variance = batch_norm_train(input, weight, bias, eps)
     follow(running_mean, center, momentum)
     follow(running_var, variance, momentum, count / max(count - 1, 1))
-    return output, center, inverse_deviation(variance, eps)
+    return output, narrow(center, input.dtype), narrow(inverse_deviation(variance, eps), input.dtype)
 
 
 @public(method=False)
@@ -159,8 +161,9 @@ def native_layer_norm(input, normalized_shape, weight, bias, eps):
     wide = widen(input)
     center = mean(wide, axes, True)
     away = wide - center
-    return (layer_norm(input, tuple(normalized_shape), weight, bias, eps), center,
-            inverse_deviation(mean(away * away, axes, True), eps))
+    deviation = inverse_deviation(mean(away * away, axes, True), eps)
+    return (layer_norm(input, tuple(normalized_shape), weight, bias, eps), narrow(center, input.dtype),
+            narrow(deviation, input.dtype))
 
 
 @public(method=False)
@@ -171,4 +174,5 @@ def native_group_norm(input, weight, bias, N, C, HxW, group, eps):
     away = rows - center
     variance = mean(away * away, 2)
     output = group_norm(input, group, weight, bias, eps)
-    return output, reshape(center, (N, group)), inverse_deviation(variance, eps)
+    return (output, narrow(reshape(center, (N, group)), input.dtype),
+            narrow(inverse_deviation(variance, eps), input.dtype))

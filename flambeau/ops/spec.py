@@ -270,7 +270,8 @@ def _find_tracer(values):
 def write_out(operation, out, result):
     """Put a result into the caller's `out=` tensor(s), resizing like PyTorch where the shape differs."""
     if isinstance(out, (tuple, list)):
-        return type(result)(*[write_out(operation, o, r) for o, r in zip(out, result)])
+        written = [write_out(operation, o, r) for o, r in zip(out, result)]
+        return type(result)(*written) if hasattr(result, "_fields") else tuple(written)
     if out.requires_grad or (result.requires_grad and _core.grad_mode()):
         fail(operation.name, "functions with out=... arguments don't support automatic differentiation, but one of the "
              "arguments requires grad")

@@ -318,13 +318,77 @@ def flatten(input, start_dim=0, end_dim=-1):
     return reshape(input, (*shape[:a], size, *shape[b + 1:]))
 
 
-def contiguous(input):
-    """The tensor itself if it is row-major, else a copy."""
-    return input if getattr(type(input), "is_traced", False) else contiguous_copy(input)
+# ---------------------------------------------------------------------------------- order in memory
+CHANNELS_LAST = {"channels_last": 4, "channels_last_3d": 5}        # the rank that the format is for
+
+
+def format_name(memory_format):
+    """'contiguous_format', 'channels_last', ... of a memory format, None of None."""
+    return None if memory_format is None else repr(memory_format).rpartition(".")[2]
+
+
+def is_contiguous_as(input, memory_format):
+    """True if the elements lie in that order without gaps."""
+    name = format_name(memory_format)
+    if name not in CHANNELS_LAST:
+        return input.is_contiguous()
+    return input.ndim == CHANNELS_LAST[name] and permute(input.detach(), (0, *range(2, input.ndim), 1)).is_contiguous()
+
+
+def channels_last(input, name, place):
+    """A copy with the channels innermost: place(input with its channels behind) puts the elements in order."""
+    rank, strides = CHANNELS_LAST[name], channels_last_strides(input.shape, name)
+    if input.requires_grad and _core.grad_mode() or input.is_shape_only or hasattr(type(input), "level"):
+        return permute(place(permute(input, (0, *range(2, rank), 1))), (0, rank - 1, *range(1, rank - 1)))
+    from flambeau.ops.write import write
+    return write(_core.empty_strided(tuple(input.shape), strides, input.dtype), input)
+
+
+def channels_last_strides(shape, name):
+    """Strides with the channels (axis 1) innermost."""
+    rank = CHANNELS_LAST[name]
+    if len(shape) != rank:
+        fail("contiguous", f"required rank {rank} tensor to use {name} format", tuple(shape), f"{rank} dims")
+    return ordered_strides(shape, (0, *range(2, rank), 1))
+
+
+def ordered_strides(shape, order):
+    """Strides without gaps where the axes lie in this order, the last one innermost."""
+    strides, step = [0] * len(shape), 1
+    for axis in reversed(order):
+        strides[axis] = step
+        step *= max(shape[axis], 1)
+    return tuple(strides)
+
+
+def kept_strides(input):
+    """The strides of a new tensor that keeps the input's order of axes, None where that is row-major or unclear."""
+    if input.is_contiguous() or input.ndim < 2:
+        return None
+    strides = input.stride()
+    if any(step <= 0 and size > 1 for step, size in zip(strides, input.shape)):
+        return None
+    order = sorted(range(input.ndim), key=lambda axis: -strides[axis])
+    return None if order == list(range(input.ndim)) else ordered_strides(input.shape, order)
+
+
+def contiguous(input, memory_format=None):
+    """The tensor itself if it is row-major, or in the order that `memory_format` names; else a copy that is."""
+    if getattr(type(input), "is_traced", False):
+        return input
+    name = format_name(memory_format)
+    if name not in CHANNELS_LAST:
+        return contiguous_copy(input)
+    return input if is_contiguous_as(input, memory_format) else channels_last(input, name, contiguous_copy)
 
 
 def clone(input, memory_format=None):
-    """A copy, on the tape."""
+    """A copy, on the tape; in the order that `memory_format` names (by default the input's, where it has no gaps)."""
+    name = format_name(memory_format)
+    if name in CHANNELS_LAST and not getattr(type(input), "is_traced", False):
+        return channels_last(input, name, lambda x: clone(contiguous_copy(x)))
+    if name == "contiguous_format" and not input.is_contiguous():
+        return contiguous(input)
     if input.dtype.kind == "c" and not input.is_shape_only:
         from flambeau.ops.reinterpret import view_as_complex, view_as_real
         return view_as_complex(copy(view_as_real(input)))

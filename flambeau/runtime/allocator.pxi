@@ -197,7 +197,7 @@ cdef void* alloc_fail(size_t nbytes) except NULL:
     report, alloc_report = alloc_report, None           # what it allocates itself cannot report
     try:
         text += "\n" + report(nbytes) if report is not None else ""
-    except MemoryError:
+    except Exception:           # the report is a help, never a second fault
         pass
     finally:
         alloc_report = report

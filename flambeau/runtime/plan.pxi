@@ -74,6 +74,9 @@ cdef class Plan:
     cdef object random
     cdef list rules
     cdef public object spec
+    cdef public object specialise        # function(operands) -> the Plan that is quickest for their sizes, or None
+    cdef Plan special                    # what it said for the sizes in the registers,
+    cdef int special_round, special_threads     # since autotuning was switched on, for so many threads
 
     def __init__(self, spec):
         cdef int i
@@ -198,7 +201,11 @@ cdef int load_operands(Plan plan, Frame* f, PyObject** args) except -1:
     return 0
 
 
-cdef int run_plan(Plan plan, PyObject** args, PyObject** outs) except -1:
+cdef int fl_autotune = 0                # 0: off; else how often it was switched on
+cdef int fl_autotune_rounds = 0
+
+
+cdef int run_steps(Plan plan, PyObject** args, PyObject** outs) except -1:
     """Run on n_inputs tensors or numbers; outs receives n_outputs new tensors."""
     cdef Frame f
     cdef int i
@@ -227,6 +234,11 @@ cdef int run_plan(Plan plan, PyObject** args, PyObject** outs) except -1:
             if f.owners[i] != NULL:
                 cpython_decref(f.owners[i])
     return 0
+
+
+# run_steps or, while autotuning is on, run_specialised
+cdef int (*run_plan)(Plan plan, PyObject** args, PyObject** outs) except -1
+run_plan = &run_steps
 
 
 cdef int draw_random(Plan plan) except -1:
@@ -526,3 +538,45 @@ def execute(plan, args):
     for i in range(plan.n_outputs):
         cpython_decref(outs[i])
     return results
+
+
+# ------------------------------------------------------------------------------ autotuning
+def set_autotune(bint wanted):
+    """Whether plans are specialised by measured time (`Plan.specialise`); returns what it was."""
+    global fl_autotune, fl_autotune_rounds, run_plan
+    before = fl_autotune > 0
+    fl_autotune_rounds += wanted
+    fl_autotune = fl_autotune_rounds if wanted else 0
+    run_plan = &run_specialised if wanted else &run_steps
+    return before
+
+
+def autotune():
+    """What `set_autotune` was told last."""
+    return fl_autotune > 0
+
+
+cdef Plan specialised(Plan plan, PyObject** args):
+    """What to run in place of a plan that has `specialise`, which is asked when a size changes."""
+    cdef int i
+    cdef int* row
+    cdef int64_t value
+    cdef bint known = plan.special is not None and plan.special_threads == pool_threads \
+        and plan.special_round == fl_autotune
+    for i in range(plan.n_loads):
+        row = plan.loads + 4 * i
+        value = (<Tensor>args[row[1]]).numel_
+        if row[2] < 2:
+            value = (<Tensor>args[row[1]]).dims[(<Tensor>args[row[1]]).ndim_ * row[2] + row[3]]
+        if plan.registers[row[0]] != value:
+            plan.registers[row[0]] = value
+            plan.sized = known = False
+    if not known:
+        found = plan.specialise(tuple([<object>args[i] for i in range(plan.n_inputs)]))
+        plan.special, plan.special_threads, plan.special_round = found, pool_threads, fl_autotune
+        return found
+    return plan.special
+
+
+cdef int run_specialised(Plan plan, PyObject** args, PyObject** outs) except -1:
+    return run_steps(plan if plan.specialise is None else specialised(plan, args), args, outs)

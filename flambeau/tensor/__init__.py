@@ -33,6 +33,16 @@ from flambeau.tensor.parameter import Parameter  # noqa: E402
 from flambeau.tensor.printing import set_printoptions  # noqa: E402
 from flambeau.tensor.save import load, save  # noqa: E402
 
+
+
+def _report_failure(wanted):
+    """What the error of a failed allocation says of the live tensors."""
+    from flambeau.tensor import alive
+    return alive.report_failure(wanted)
+
+
+_core.memory_set_report(_report_failure)
+
 __all__ = ["Generator", "Parameter", "Size", "Tensor", "arange", "as_tensor", "bernoulli", "cat", "concat",
            "default_generator", "empty", "empty_like", "empty_strided", "enable_grad", "eye", "from_numpy", "full",
            "full_like", "get_rng_state", "grad", "inference_mode", "initial_seed", "is_grad_enabled", "linspace", "load",

@@ -124,8 +124,15 @@ def tensor_backward(self, gradient=None, retain_graph=None, create_graph=False, 
 
 def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=False, only_inputs=True,
          allow_unused=None, is_grads_batched=False, materialize_grads=False):
-    """The gradients of `outputs` with respect to `inputs`, as a tuple; .grad fields stay as they are."""
+    """The gradients of `outputs` with respect to `inputs`, as a tuple; .grad fields stay as they are.
+
+    With `is_grads_batched` each of `grad_outputs` has one more axis in front, and so have the results: a
+    gradient for each of its elements.
+    """
     inputs = _listed(inputs)
+    if is_grads_batched:
+        return _grads_of_batch(_listed(outputs), inputs, _listed(grad_outputs), bool(retain_graph or create_graph),
+                               create_graph=create_graph, allow_unused=allow_unused, materialize_grads=materialize_grads)
     for i, t in enumerate(inputs):
         if not t.requires_grad:
             fail("grad", "One of the differentiated Tensors does not require grad", f"input {i}",
@@ -143,6 +150,18 @@ def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=Fal
              f"input {[g is None for g in found].index(True)}",
              hint="pass allow_unused=True to get None for it")
     return tuple(found)
+
+
+def _grads_of_batch(outputs, inputs, grad_outputs, retain, **options):
+    """`grad` for every element of the gradients' first axis."""
+    from flambeau.ops.join import stack
+    sizes = {len(g) for g in grad_outputs or () if g is not None and g.ndim}
+    if len(sizes) != 1:
+        fail("grad", "with is_grads_batched=True grad_outputs need one batch size", sorted(sizes), "tensors (batch, *shape)")
+    count = sizes.pop()
+    found = [grad(outputs, inputs, [None if g is None else g[i] for g in grad_outputs],
+                  retain_graph=retain or i + 1 < count, **options) for i in range(count)]
+    return tuple(None if column[0] is None else stack(list(column)) for column in zip(*found))
 
 
 class AccumulateGrad:

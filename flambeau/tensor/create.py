@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 from flambeau.base.errors import ArgumentError, DTypeError, fail
 from flambeau.ops import random as draws
+from flambeau.ops import view
 from flambeau.ops.elementwise import cast
 from flambeau.ops.view import clone
 from flambeau.ops.spec import write_out
@@ -81,7 +82,22 @@ def into_out(function):
 def empty(*size, dtype=None, device=None, requires_grad=False, out=None, layout=None, pin_memory=False,
           memory_format=None):
     """A tensor of uninitialised memory."""
-    return new(sizes_of(size), dtype, device, requires_grad)
+    return in_format(new(sizes_of(size), dtype, device, requires_grad), memory_format)
+
+
+def in_format(made, memory_format, like=None):
+    """A new tensor in the order in memory that is asked for; without one, or to preserve one, in that of `like`."""
+    name = view.format_name(memory_format)
+    strides = None
+    if name in view.CHANNELS_LAST:
+        strides = view.channels_last_strides(made.shape, name)
+    elif like is not None and name != "contiguous_format" and type(like) in (Tensor, type(made)):
+        strides = view.kept_strides(like)
+    if strides is None or made.is_shape_only or type(made) is not Tensor:
+        return made
+    found = write(_core.empty_strided(tuple(made.shape), strides, made.dtype), made.detach())
+    found._reset_version()
+    return found.requires_grad_(True) if made.requires_grad else found
 
 
 def empty_strided(size, stride, *, dtype=None, device=None, requires_grad=False, layout=None,
@@ -120,26 +136,36 @@ def _like(x, dtype, device):
 def empty_like(input, *, dtype=None, device=None, requires_grad=False, memory_format=None, layout=None,
                pin_memory=False):
     """Uninitialised memory in the shape of `input`."""
-    return inside(new(tuple(input.shape), *_like(input, dtype, device), requires_grad))
+    made = new(tuple(input.shape), *_like(input, dtype, device), requires_grad)
+    return inside(in_format(made, memory_format, input))
+
+
+def _filled_like(input, value, dtype, device, requires_grad, memory_format):
+    if not hasattr(type(input), "_facts"):
+        made = filled(tuple(input.shape), value, *_like(input, dtype, device), requires_grad)
+        return inside(in_format(made, memory_format, input))
+    from flambeau.ops.elementwise import full_like as filled_in     # sparse and nested: in the same arrangement
+    made = filled_in(input.detach(), value)
+    return (made if dtype is None else made.to(dtype)).requires_grad_(requires_grad)
 
 
 def zeros_like(input, *, dtype=None, device=None, requires_grad=False, memory_format=None, layout=None,
                pin_memory=False):
     """Zeros in the shape of `input`."""
-    return inside(filled(tuple(input.shape), 0, *_like(input, dtype, device), requires_grad))
+    return _filled_like(input, 0, dtype, device, requires_grad, memory_format)
 
 
 def ones_like(input, *, dtype=None, device=None, requires_grad=False, memory_format=None, layout=None,
               pin_memory=False):
     """Ones in the shape of `input`."""
-    return inside(filled(tuple(input.shape), 1, *_like(input, dtype, device), requires_grad))
+    return _filled_like(input, 1, dtype, device, requires_grad, memory_format)
 
 
 def full_like(input, fill_value, *, dtype=None, device=None, requires_grad=False, memory_format=None,
               layout=None,
               pin_memory=False):
     """One value in the shape of `input`."""
-    return inside(filled(tuple(input.shape), fill_value, *_like(input, dtype, device), requires_grad))
+    return _filled_like(input, fill_value, dtype, device, requires_grad, memory_format)
 
 
 # ---------------------------------------------------------------------------------- from Python and NumPy
@@ -334,14 +360,14 @@ def randint(*args, generator=None, dtype=int64, device=None, requires_grad=False
 
 def rand_like(input, *, dtype=None, device=None, requires_grad=False, memory_format=None, generator=None):
     """Uniform random numbers in the shape of `input`."""
-    return rand(tuple(input.shape), dtype=dtype or input.dtype, generator=generator,
-                requires_grad=requires_grad)
+    made = rand(tuple(input.shape), dtype=dtype or input.dtype, generator=generator, requires_grad=requires_grad)
+    return in_format(made, memory_format, input)
 
 
 def randn_like(input, *, dtype=None, device=None, requires_grad=False, memory_format=None, generator=None):
     """Standard normal random numbers in the shape of `input`."""
-    return randn(tuple(input.shape), dtype=dtype or input.dtype, generator=generator,
-                 requires_grad=requires_grad)
+    made = randn(tuple(input.shape), dtype=dtype or input.dtype, generator=generator, requires_grad=requires_grad)
+    return in_format(made, memory_format, input)
 
 
 @into_out

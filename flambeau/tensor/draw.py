@@ -190,7 +190,7 @@ def _order(layers, links):
     for sweep in range(SWEEPS):
         down = sweep % 2 == 0
         for layer in layers if down else reversed(layers):
-            places = {box: i for other in layers for i, box in enumerate(other)} if not layer else _places(layers, layer)
+            places = _places(layers, layer)
             neighbours = links if down else below
             keys = {}
             for i, box in enumerate(layer):
@@ -252,6 +252,7 @@ def _settle(layer, wished):
 # ---------------------------------------------------------------------------------- text of the picture
 def _svg(boxes, edges, width, height):
     kinds = [kind for kind in COLOURS if any(box.kind == kind for box in boxes)]
+    width = max(width, 40 + sum(32 + len(kind) * CHARACTER for kind in kinds))
     out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height + 24:.0f}" '
            f'viewBox="0 0 {width:.0f} {height + 24:.0f}" font-family="DejaVu Sans Mono, Menlo, Consolas, monospace" '
            'font-size="10.5">', f'<rect width="{width:.0f}" height="{height + 24:.0f}" fill="white"/>',
@@ -262,9 +263,9 @@ def _svg(boxes, edges, width, height):
     x = 20
     for kind in kinds:
         fill, line = COLOURS[kind]
-        out.append(f'<rect x="{x}" y="{height + 2:.0f}" width="10" height="10" fill="{fill}" stroke="{line}"/>'
-                   f'<text x="{x + 14}" y="{height + 11:.0f}" fill="#444">{kind}</text>')
-        x += 14 + len(kind) * CHARACTER + 18
+        out.append(f'<rect x="{x:.0f}" y="{height + 2:.0f}" width="10" height="10" fill="{fill}" stroke="{line}"/>'
+                   f'<text x="{x + 14:.0f}" y="{height + 11:.0f}" fill="#444">{kind}</text>')
+        x += 32 + len(kind) * CHARACTER
     return "\n".join([*out, "</svg>\n"])
 
 

@@ -140,11 +140,21 @@ def _collect(roots, model):
                    for after, _ in node.next_functions) for node in nodes]
     own = {leaf.tensor.storage_.address for leaf in leaves.values() if leaf.tensor.storage_ is not None}
     for node, inputs in zip(nodes, edges):
-        fresh = {at: size for at, size in node.saved_bytes().items() if at not in kept and at not in own}
+        fresh = {at: size for at, size in saved_by(node).items() if at not in kept and at not in own}
         kept.update(fresh)
         rows.append(Row(numbers[node], node.operation.name, getattr(node.operation.python, "kind", "function"),
                         tuple(node.output_forms()), inputs, sum(fresh.values()), node.recorded_at, node))
     return rows, list(leaves.values()), [numbers[root.grad_fn] for root in roots]
+
+
+def saved_by(node):
+    """{address: bytes} of the memory that a node keeps, a user's Function included."""
+    found = node.saved_bytes()
+    context = (node.attributes or {}).get("ctx")
+    for tensor in getattr(context, "_saved", ()):
+        if isinstance(tensor, Tensor) and tensor.storage_ is not None:
+            found[tensor.storage_.address] = tensor.storage_.nbytes_()
+    return found
 
 
 def _variable(tensor):

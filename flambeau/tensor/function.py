@@ -1,6 +1,12 @@
-"""Function: an operation whose derivative the user writes (torch.autograd.Function)."""
+"""Function: an operation whose derivative the user writes (torch.autograd.Function).
+
+What forward computes is not on the tape. A tensor that backward reads, but that is neither argument nor result of forward, so
+has no history: its derivative would be lost, silently, in a double backward. Such tensors are joined to a node
+(`hidden.py`) that raises when a second derivative goes through one that depends on the arguments.
+"""
 
 from flambeau.base.errors import fail
+from flambeau.ops.wrapped import wrapped_among
 from flambeau.runtime import _core
 from flambeau.runtime._core import Tensor
 
@@ -11,6 +17,7 @@ class FunctionContext:
     def __init__(self):
         self._saved, self._outputs, self._node = (), {}, None
         self._non_differentiable, self._dirty, self._materialize = (), (), True
+        self._for_forward, self._hidden = None, None
         self.needs_input_grad = ()
 
     def save_for_backward(self, *tensors):
@@ -27,11 +34,17 @@ class FunctionContext:
         for i, t in enumerate(self._saved):
             if i in self._outputs and self._node is not None:
                 t = self._node.join(t, self._outputs[i])
+            elif self._hidden is not None:
+                t = self._hidden.shown(i, t)
             elif isinstance(t, Tensor) and t._version != self._versions[i]:
                 raise RuntimeError("one of the variables needed for gradient computation has been modified by an inplace "
                                    f"operation: saved tensor {i} of {self._name}")
             found.append(t)
         return tuple(found)
+
+    def save_for_forward(self, *tensors):
+        """Keep tensors for `jvp`, where they are `saved_tensors`."""
+        self._for_forward = tensors
 
     def mark_non_differentiable(self, *outputs):
         """These outputs get no gradient."""
@@ -77,15 +90,23 @@ class _Operation:
             grads = [zeros_of(s) if g is None and s is not None else g for g, s in zip(grads, node.output_shapes_)]
         ctx._node = node
         try:
-            result = self.function.backward(ctx, *grads)
+            if ctx._hidden is not None and _core.grad_mode():
+                with ctx._hidden.attributes_shown(ctx):
+                    result = self.function.backward(ctx, *grads)
+            else:
+                result = self.function.backward(ctx, *grads)
         finally:
             ctx._node = None
-        result = result if isinstance(result, tuple) else (result,)
-        wanted = len(node.needs())
-        if len(result) < wanted or any(r is not None for r in result[wanted:]):
-            fail(self.name, "backward returned the wrong number of gradients", len(result), f"{wanted}, one for each "
-                 "argument of forward (None where there is none)")
-        return result[:wanted]
+        return checked_gradients(self.name, result, len(node.needs()))
+
+
+def checked_gradients(name, result, wanted):
+    """What backward returned as a tuple of `wanted` gradients."""
+    result = result if isinstance(result, tuple) else (result,)
+    if len(result) < wanted or any(r is not None for r in result[wanted:]):
+        fail(name, "backward returned the wrong number of gradients", len(result), f"{wanted}, one for each "
+             "argument of forward (None where there is none)")
+    return result[:wanted]
 
 
 class Function:
@@ -101,6 +122,8 @@ class Function:
     >>> Double.apply(fl.ones(2, requires_grad=True)).sum().backward()
     """
 
+    generate_vmap_rule = False
+
     @staticmethod
     def forward(*args, **kwargs):
         raise NotImplementedError("You must implement the forward function for custom autograd.Function.")
@@ -110,9 +133,22 @@ class Function:
         raise NotImplementedError("You must implement either the backward or vjp method for your custom autograd.Function "
                                   "to use it with backward mode AD.")
 
+    @staticmethod
+    def vmap(info, in_dims, *args):
+        raise NotImplementedError("To use autograd.Function with vmap, you must either override the vmap static method or "
+                                  "set generate_vmap_rule=True.")
+
+    @staticmethod
+    def jvp(ctx, *tangents):
+        raise NotImplementedError("You must implement the jvp function for custom autograd.Function to use it with forward "
+                                  "mode AD.")
+
     @classmethod
     def apply(cls, *args, **kwargs):
         """Run forward outside the tape and record the call."""
+        wrapped = wrapped_among(args)
+        if wrapped is not None:
+            return wrapped.level.custom_function(cls, args, kwargs)
         ctx = FunctionContext()
         ctx.needs_input_grad = tuple(isinstance(a, Tensor) and a.requires_grad for a in args)
         recorded = _core.grad_mode() and any(ctx.needs_input_grad)
@@ -131,6 +167,8 @@ class Function:
         outputs = [o.detach() if id(o) in inputs and id(o) not in dirty else o for o in outputs]
         ctx.seal(cls.__name__, outputs)
         if recorded:
+            from flambeau.tensor.hidden import hidden_in
+            ctx._hidden = hidden_in(cls, ctx, args, kwargs, outputs)
             cls._record(ctx, args, outputs)
         return type(result)(outputs) if isinstance(result, (tuple, list)) else outputs[0]
 
@@ -151,11 +189,30 @@ def _declared(cls):
 
 
 def once_differentiable(backward):
-    """Decorator of a backward that cannot itself be differentiated: its results carry no history."""
+    """Decorator of a backward that cannot itself be differentiated: a derivative of its results is an error."""
     def wrapped(ctx, *grads):
+        from flambeau.tensor.hidden import refuse_derivative
         before = _core.set_grad_mode(False)
         try:
-            return backward(ctx, *[g.detach() if isinstance(g, Tensor) else g for g in grads])
+            found = backward(ctx, *[g.detach() if isinstance(g, Tensor) else g for g in grads])
         finally:
             _core.set_grad_mode(before)
+        recorded = [g for g in grads if isinstance(g, Tensor) and g.requires_grad]
+        if not before or not recorded:
+            return found
+        results = found if isinstance(found, tuple) else (found,)
+        message = "trying to differentiate twice a function that was marked with @once_differentiable"
+        made = tuple(refuse_derivative(message, r, *recorded) if isinstance(r, Tensor) else r for r in results)
+        return made if isinstance(found, tuple) else made[0]
     return wrapped
+
+
+# PyTorch's names for the context and for a Function without hidden context
+FunctionCtx = FunctionContext
+
+
+class InplaceFunction(Function):
+    """A Function that writes in place: the old base class, with `inplace` as an attribute."""
+
+    def __init__(self, inplace=False):
+        self.inplace = inplace

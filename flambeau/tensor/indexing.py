@@ -32,7 +32,9 @@ def normal_index(x, index):
             found.append(None)
             continue
         size = x.shape[axis]
-        if isinstance(i, slice):
+        if isinstance(i, slice) and i == slice(None):
+            found.append(("slice", 0, size, 1))             # also of a symbolic size
+        elif isinstance(i, slice):
             start, stop, step = i.indices(size)
             found.append(("slice", start, max(start, stop), step))
         else:

@@ -68,9 +68,19 @@ def to(self, *args, **kwargs):
             device = a
     if create.is_meta(device) and not self.is_shape_only:
         return _core.shape_only(tuple(self.shape), dtype or self.dtype)
+    if kwargs.get("memory_format") is not None:
+        return _in_format(self, dtype or self.dtype, duplicate, kwargs["memory_format"])
     if dtype is None or dtype is self.dtype:
         return copy(self) if duplicate else self
     return cast(self, dtype)
+
+
+def _in_format(self, dtype, duplicate, memory_format):
+    """`to` with an order in memory; preserve_format is the order that a cast gives by itself."""
+    cast_to = self if dtype is self.dtype else cast(self, dtype)
+    if view.format_name(memory_format) == "preserve_format":
+        return copy(self) if duplicate and cast_to is self else cast_to
+    return (view.clone if duplicate and cast_to is self else view.contiguous)(cast_to, memory_format)
 
 
 def numpy_array(self, *, force=False):
@@ -294,7 +304,7 @@ def properties():
 
 def _casting(dtype):
     def method(self, memory_format=None):
-        return to(self, dtype)
+        return to(self, dtype) if memory_format is None else to(self, dtype, memory_format=memory_format)
     method.__doc__ = f"The tensor in {dtype.name}."
     return method
 
@@ -374,7 +384,7 @@ def attach():
     _core.attach_attribute("__reduce_ex__", copying.reduce_tensor)
     _core.set_hook("repr", printing.tensor_text)
     for name, function in (("bool", truth), ("no_data", no_data), ("read_item", read_item),
-                           ("put_number", put_number),
+                           ("put_number", put_number), ("is_contiguous", view.is_contiguous_as),
                            ("iter", iterate), ("contains", contains)):
         _core.set_hook(name, function)
 

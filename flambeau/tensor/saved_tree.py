@@ -180,7 +180,7 @@ _SCALARS = {
     "dtype": dtypes.by_name,
     "device": Device,
 }
-_MADE_OF_PARTS = {"sparse": "flambeau.tensor.sparse_make"}        # kind -> the module whose `from_saved` makes it
+_MADE_OF_PARTS = {"sparse": "flambeau.tensor.sparse_make", "nested": "flambeau.tensor.nested_make"}      # kind -> the module whose `from_saved` makes it
 
 
 def _from_parts(module, parts):

@@ -289,7 +289,9 @@ class CompressedTensor(SparseTensor):
         return cls.make(LEVEL, values, counts=counts, plain=plain, sizes=tuple(int(s) for s in sizes), form=form)
 
     def _like(self, values):
-        return CompressedTensor.of(self.counts, self.plain, values, self.sizes, self.form)
+        made = CompressedTensor.of(self.counts, self.plain, values, self.sizes, self.form)
+        made.__dict__["entries"] = self.__dict__.get("entries")
+        return made
 
     def _empty(self, sizes):
         values = zeros(*self.plain.shape[:-1], 0, *self.inner.shape[self.plain.ndim:], dtype=self.dtype)
@@ -352,12 +354,20 @@ class CompressedTensor(SparseTensor):
     # ------------------------------------------------------------------ element coordinates
     def entry_places(self):
         """(batch number, compressed axis, other axis) of each entry (an element or a block), each (batches * nnz)."""
+        found = self.__dict__.get("entries")
+        if found is None or found[0] is not self.counts or found[1] is not self.plain:
+            found = self.__dict__["entries"] = (self.counts, self.plain, self._find_entries())
+        return found[2]
+
+    def _find_entries(self):
         nnz, majors = self._nnz(), self.counts.shape[-1] - 1
         counts = ops.cast(ops.reshape(self.counts, (-1, majors + 1)), int64)
         batches = counts.shape[0]
         lengths = ops.reshape(counts[:, 1:] - counts[:, :-1], (-1,))
         number = FUNCTIONS["repeat_interleave"](arange(batches * majors), lengths)
         plain = ops.cast(ops.reshape(self.plain, (batches * nnz,)), int64)
+        if batches == 1:
+            return number * 0, number, plain
         return number // max(majors, 1), number % max(majors, 1), plain
 
     def to_coo(self):

@@ -4,7 +4,7 @@ from flambeau import ops
 from flambeau.base.errors import fail
 from flambeau.ops.spec import FUNCTIONS
 from flambeau.runtime._core import Tensor
-from flambeau.tensor.create import as_tensor, tensor, zeros
+from flambeau.tensor.create import tensor, zeros
 from flambeau.tensor.indexing import nonzero
 from flambeau.tensor.sparse import CompressedTensor, CooTensor, SparseTensor, flat_places, product
 from flambeau.types.dtype import int32, int64
@@ -14,7 +14,7 @@ COMPRESSED = ("sparse_csr", "sparse_csc", "sparse_bsr", "sparse_bsc")
 
 
 def _values(values, dtype, requires_grad):
-    made = as_tensor(values) if not isinstance(values, Tensor) else values
+    made = values if isinstance(values, Tensor) else tensor(values, dtype=dtype)
     if dtype is not None and made.dtype is not dtype:
         made = ops.cast(made, dtype)
     if not made.requires_grad or requires_grad:

@@ -12,6 +12,8 @@ from flambeau.tensor.sparse import CompressedTensor, CooTensor, SparseTensor, fl
 from flambeau.types.dtype import int64
 from flambeau.types.info import LAYOUTS
 
+SPARSE_ROWS = REGISTRY["sparse_rows"]
+
 
 def _coo(sparse):
     return sparse if isinstance(sparse, CooTensor) else sparse.to_coo()
@@ -80,9 +82,23 @@ def _left(sparse, dense):
         picked = ops.index_select(dense, 0, column)
         return ops.sum(picked * (values if dense.ndim == 1 else ops.unsqueeze(values, 1)), 0)
     row, column, values = _entries(sparse)
+    ends = _row_ends(sparse)
+    if ends is not None and values.dtype in SPARSE_ROWS.dtypes:
+        matrix = ops.unsqueeze(dense, 1) if dense.ndim == 1 else dense
+        made = SPARSE_ROWS.function(ends, row, column, values, matrix)
+        return ops.squeeze(made, 1) if dense.ndim == 1 else made
     if dense.ndim == 1:
         return sum_at(ops.index_select(dense, 0, column) * values, row, sparse.sizes[0])
     return times_dense(row, column, values, sparse.sizes[0], dense)
+
+
+def _row_ends(sparse):
+    """(rows): where each row's entries end, if entries stand row by row; else None."""
+    if isinstance(sparse, CompressedTensor):
+        return ops.cast(sparse.counts[1:], int64) if sparse.form == "sparse_csr" else None
+    if not sparse.coalesced:
+        return None
+    return ops.cumsum(FUNCTIONS["bincount"](sparse.places[0], minlength=sparse.sizes[0]), 0)
 
 
 def _both(x, y):

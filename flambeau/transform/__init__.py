@@ -3,5 +3,7 @@
 from flambeau.transform.batch import vmap
 from flambeau.transform.functional import (grad, grad_and_value, hessian, jacfwd, jacrev, jvp, linearize, value_and_grad,
                                            vjp)
+from flambeau.transform.tools import debug_unwrap, functionalize, rearrange
 
-__all__ = ["grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "linearize", "value_and_grad", "vjp", "vmap"]
+__all__ = ["debug_unwrap", "functionalize", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "linearize",
+           "rearrange", "value_and_grad", "vjp", "vmap"]

@@ -44,8 +44,11 @@ def vmap(func, in_dims=0, out_dims=0, randomness="error", *, chunk_size=None):
 
 
 def _batch_of(args, kwargs, in_dims):
-    """(the leaves of all arguments, their structure, each leaf's batch axis, the size of the batch)."""
-    if not args and not kwargs:
+    """(the leaves of all arguments, their structure, each leaf's batch axis, the size of the batch).
+
+    Keyword arguments have no batch: all examples share them.
+    """
+    if not args:
         fail("vmap", "the function got no inputs", kind=ValueError)
     if not isinstance(in_dims, (int, tuple, list, dict)) or isinstance(in_dims, bool):
         fail("vmap", "in_dims must be an int or a structure of the arguments", in_dims, kind=ValueError)
@@ -53,7 +56,7 @@ def _batch_of(args, kwargs, in_dims):
         fail("vmap", "in_dims has another length than the arguments", len(in_dims), len(args), kind=ValueError)
     dims = _spread_over(tuple(in_dims) if isinstance(in_dims, list) else in_dims, args, "in_dims")
     leaves, structure = tree.flatten((args, kwargs))
-    dims += [0] * (len(leaves) - len(dims))            # keyword arguments have their batch in front
+    dims += [None] * (len(leaves) - len(dims))
     sizes = set()
     for number, (leaf, dim) in enumerate(zip(leaves, dims)):
         if dim is None:

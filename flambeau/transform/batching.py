@@ -74,6 +74,7 @@ class BatchLevel(Level):
         """The tensor below with the batch in front, for a value that may have none."""
         if self.batched(value):
             return value.inner
+        value = below(self, value)
         return expand(unsqueeze(value, 0), (self.size, *value.shape))
 
     def fresh(self, made):
@@ -107,6 +108,10 @@ class BatchLevel(Level):
         return target
 
     # ------------------------------------------------------------------ ops
+    def custom_function(self, function, args, kwargs):
+        from flambeau.transform import custom
+        return custom.batch(self, function, args, kwargs)
+
     def process(self, operation, values):
         from flambeau.transform import rules
         if any(type(v) is Shared and v.level is self for v in members(values)):

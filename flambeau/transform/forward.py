@@ -94,6 +94,10 @@ class ForwardLevel(Level):
             total = part if total is None else total + part
         return _or_zeros(total, result)
 
+    def custom_function(self, function, args, kwargs):
+        from flambeau.transform import custom
+        return custom.forward(self, function, args, kwargs)
+
     def detached(self, tensor):
         return tensor.inner
 

@@ -44,7 +44,9 @@ def _inputs(level, value, name):
     def lift(leaf):
         if not isinstance(leaf, Tensor):
             fail(name, "an argument to differentiate by holds something that is not a tensor", type(leaf).__name__,
-                 "tensors in dicts, lists and tuples", kind=TypeError)
+                 "tensors in dicts, lists and tuples", kind=ValueError)
+        if leaf.dtype.kind not in "fc":
+            fail(name, "only tensors of floating point dtype have gradients", leaf.dtype, hint="x.float()")
         return level.input(leaf)
     return tree.map(lift, value)
 
@@ -186,6 +188,10 @@ def jvp(func, primals, tangents, *, strict=False, has_aux=False):
     if shape != structure:
         fail("jvp", "the tangents do not have the structure of the primals", shape, structure)
     for leaf, direction in zip(leaves, directions):
+        if not isinstance(leaf, Tensor) or not isinstance(direction, Tensor):
+            fail("jvp", "primals and tangents must hold tensors only", (type(leaf).__name__, type(direction).__name__))
+        if leaf.dtype.kind not in "fc":
+            fail("jvp", "only tensors of floating point dtype have tangents", leaf.dtype, hint="x.float()")
         if tuple(leaf.shape) != tuple(direction.shape):
             fail("jvp", "a tangent does not have the shape of its primal", tuple(direction.shape), tuple(leaf.shape))
     with ForwardLevel() as level, _Recording():

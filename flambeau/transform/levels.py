@@ -38,6 +38,11 @@ class Level:
         self.depth = len(running.levels)
         return self
 
+    @property
+    def ended(self):
+        """True once the block is left: values that got out of it stand for the tensors below them."""
+        return self not in running.levels
+
     def __exit__(self, *error):
         running.levels.remove(self)
 

@@ -85,6 +85,10 @@ class ReverseLevel(Level):
     def fresh(self, made):
         return Recorded.make(self, made, node=None, place=0)
 
+    def custom_function(self, function, args, kwargs):
+        from flambeau.transform import custom
+        return custom.reverse(self, function, args, kwargs)
+
     def detached(self, tensor):
         return tensor.inner
 
@@ -132,6 +136,8 @@ def has_derivative(operation):
 def operand_gradients(node, grads):
     """The gradient of each operand of a call, None where there is none, from those of its results."""
     operation = node.operation
+    if operation.kind == "function":
+        return operation.gradients(node, grads)
     if getattr(operation, "derivative_in_python", False):
         names = operation.derivative_roles[2]
         args = [grads[0] if operation.outputs is None else grads]

@@ -18,11 +18,8 @@ class Untranslatable(Exception):
 
 
 def memory_of(x):
-    """The elements of a tensor's stretch of memory, as a 1-d tensor, and the first one's place."""
-    if not x.numel():
-        return x.new_empty(0), 0
-    reach = 1 + sum((size - 1) * stride for size, stride in zip(x.shape, x.stride()))
-    return x.as_strided((reach,), (1,), x.storage_offset()), x.storage_offset()
+    """All elements of a tensor's memory, as a 1-d tensor."""
+    return torch.empty(0, dtype=x.dtype).set_(x.untyped_storage())
 
 
 def tensor(x):
@@ -30,14 +27,13 @@ def tensor(x):
     if x.layout is not torch.strided or x.dtype not in DTYPES:
         return sparse(x)
     plain = x.detach().resolve_conj().resolve_neg()
-    flat, _ = memory_of(plain)
-    flat = flat.clone()
+    flat = memory_of(plain).clone()
     if plain.dtype is torch.bfloat16:
         made = facade.from_numpy(flat.view(torch.int16).numpy()).view(facade.bfloat16)
     else:
         made = facade.from_numpy(flat.numpy())
     if plain.numel():
-        made = made.as_strided(tuple(plain.shape), plain.stride(), 0)
+        made = made.as_strided(tuple(plain.shape), plain.stride(), plain.storage_offset())
     else:
         made = facade.empty(tuple(plain.shape), dtype=DTYPES[plain.dtype])
     made = made.detach()
@@ -45,6 +41,11 @@ def tensor(x):
 
 
 def sparse(x):
+    made = _sparse(x)
+    return made.requires_grad_() if x.requires_grad else made
+
+
+def _sparse(x):
     if x.layout is torch.sparse_coo:
         x = x.coalesce() if x.is_coalesced() else x
         return facade.sparse_coo_tensor(tensor(x._indices()), tensor(x._values().detach()), tuple(x.shape))
@@ -76,12 +77,19 @@ def value(x):
         return {key: value(each) for key, each in x.items()}
     if isinstance(x, (types.FunctionType, types.BuiltinFunctionType)):
         return function(x)
+    if isinstance(x, torch.nn.Module):
+        return getattr(facade.nn, type(x).__name__)()
     return x
+
+
+def of_the_tests(f):
+    """True for a function that the test data wraps around PyTorch's own."""
+    return isinstance(f, types.FunctionType) and (f.__module__ or "").startswith(("torch.testing", "test", "parity"))
 
 
 def function(f):
     """A function of PyTorch's by its place in the facade; a test's lambda with the facade for its `torch`."""
-    if isinstance(f, types.FunctionType) and not (f.__module__ or "").startswith(("torch.nn", "torch.functional", "torch._C")):
+    if of_the_tests(f):
         names = {name: facade if each is torch else each for name, each in f.__globals__.items()}
         if "F" in names:
             names["F"] = facade.nn.functional
@@ -103,11 +111,13 @@ def _cell(cell):
 
 def op_function(op):
     """What an OpInfo calls, in Flambeau."""
-    if isinstance(op.op, types.FunctionType) and not (op.op.__module__ or "").startswith(("torch.nn", "torch.functional")):
+    if of_the_tests(op.op):
         return function(op.op)
     found = facade
     for name in op.name.split("."):
-        found = getattr(found, name, None) or (getattr(facade.Tensor, name, None) if found is facade else None)
+        found = getattr(found, name, None)
+        if found is None or found in DTYPES.values():
+            found = getattr(facade.Tensor, name, None)
         if found is None:
             raise AttributeError(f"torch.{op.name}")
     return found
@@ -116,7 +126,7 @@ def op_function(op):
 def array(x):
     """The elements as NumPy has them: half precision as float64, sparse tensors dense."""
     if isinstance(x, torch.Tensor):
-        x = x.detach()
+        x = torch.zeros(x.shape, dtype=x.dtype) if x._is_zerotensor() else x.detach()
         x = (x if x.layout is torch.strided else x.to_dense()).resolve_conj().resolve_neg()
         return x.double().numpy() if x.dtype in (torch.float16, torch.bfloat16) else x.numpy()
     x = x.detach()

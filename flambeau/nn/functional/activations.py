@@ -5,6 +5,7 @@ import warnings
 
 from flambeau import ops
 from flambeau.ops import activation
+from flambeau.ops.out import with_out
 from flambeau.tensor import rand_like
 
 
@@ -130,9 +131,12 @@ def hardsigmoid(input, inplace=False):
     return into(input, "hardsigmoid", inplace=inplace)
 
 
+@with_out
 def gelu(input, approximate="none"):
     """`x * P(X <= x)` for a standard normal X; `approximate='tanh'` uses the tanh formula."""
-    if approximate not in ("none", "tanh"):
+    if approximate == "none":
+        return ops.gelu(input)
+    if approximate != "tanh":
         raise RuntimeError("approximate argument must be either none or tanh.")
     return ops.gelu(input, approximate=approximate)
 
@@ -147,11 +151,13 @@ def sigmoid(input):
     return ops.sigmoid(input)
 
 
+@with_out
 def logsigmoid(input):
     """`log(sigmoid(x))` without underflow."""
     return ops.log_sigmoid(input)
 
 
+@with_out
 def softplus(input, beta=1, threshold=20):
     """`log(1 + exp(beta * x)) / beta`; x itself where `beta * x > threshold`."""
     return activation.softplus(input, float(beta), float(threshold))
@@ -162,11 +168,13 @@ def softsign(input):
     return activation.softsign(input)
 
 
+@with_out
 def hardshrink(input, lambd=0.5):
     """0 where `|x| <= lambd`, else x."""
     return activation.hardshrink(input, lambd)
 
 
+@with_out
 def softshrink(input, lambd=0.5):
     """x moved towards 0 by `lambd`, 0 where it would cross it."""
     return activation.softshrink(input, lambd)

@@ -32,6 +32,10 @@ def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.
     if is_causal and attn_mask is not None:
         fail("scaled_dot_product_attention", "Explicit attn_mask should not be set when is_causal=True",
              kind=RuntimeError)
+    if query.is_nested:
+        from flambeau.tensor.nested_rules import item_wise
+        return item_wise(lambda q, k, v: scaled_dot_product_attention(q, k, v, attn_mask, dropout_p, is_causal, scale,
+                                                                      enable_gqa), query, key, value)
     return ops.scaled_dot_product_attention(query, key, value, attn_mask, dropout_p, is_causal, scale,
                                             enable_gqa, next_key() if dropout_p > 0.0 else None)
 

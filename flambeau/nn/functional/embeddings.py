@@ -50,6 +50,8 @@ def embedding(input, weight, padding_idx=None, max_norm=None, norm_type=2.0, sca
     The row `padding_idx` gets no gradient. Rows longer than `max_norm` are shrunk first, in place. With `sparse` the
     gradient of `weight` is a sparse tensor of the rows that were read.
     """
+    if input.is_nested:
+        return input._like(embedding(input.values(), weight, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse))
     padding_idx = _padding_row(padding_idx, weight.shape[0])
     if max_norm is not None:
         _renormalize(weight, input, max_norm, norm_type)

@@ -55,6 +55,18 @@ def functional_call(module, parameters_and_buffers, args=None, kwargs=None, *, t
         return module(*args, **(kwargs or {}))
 
 
+def replace_all_batch_norm_modules_(root):
+    """Let all batch norms inside a module forget their running statistics: they use those of the batch, always.
+
+    Running statistics are written in place, which a vmap over examples cannot do. Returns the module.
+    """
+    for module in root.modules():
+        if getattr(module, "track_running_stats", False):
+            module.running_mean = module.running_var = module.num_batches_tracked = None
+            module.track_running_stats = False
+    return root
+
+
 def stack_module_state(models):
     """(parameters, buffers) of several modules of one kind: each name with the values of all modules stacked.
 
