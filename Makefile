@@ -2,7 +2,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench clean
+.PHONY: help demo test parity bench clean
 
 VENV  := .venv
 RUN   := $(VENV)/bin/python
@@ -16,6 +16,7 @@ NATIVE_SOURCES := $(foreach name,*.pyx *.pxi *.pxd [!_]*.h,$(wildcard flambeau/r
 help:
 	@echo "make demo    train a small network on handwritten digits, save, reload, predict; writes demo.png"
 	@echo "make test    run the tests; TESTS=tests/cli chooses some, OPTIONS='-x' is for pytest"
+	@echo "make parity  compare with PyTorch's own test data; installs PyTorch into .venv-parity (skipped if that fails)"
 	@echo "make bench   measure speed, on an idle machine; GROUPS='machine runtime' chooses some"
 	@echo "make clean   remove the environment and every build product"
 	@echo "Each sets up what it needs in $(VENV) first. PYTHON=/path/to/python3 chooses the Python for it."
@@ -28,12 +29,30 @@ OPTIONS ?=
 test: $(STAMP)
 	@$(RUN) -m pytest $(TESTS) $(OPTIONS)
 
+# PyTorch is the oracle here and nothing else: it lives in an environment of its own.
+ORACLE := .venv-parity
+ORACLE_STAMP := $(ORACLE)/installed
+ORACLE_PACKAGES := torch==2.13.0 numpy llvmlite scipy pytest hypothesis expecttest
+parity: $(STAMP)
+	@if [ ! -e $(ORACLE_STAMP) ]; then \
+	    echo "[set-up] installing PyTorch into $(ORACLE) ..."; log=$$(mktemp); \
+	    if $(RUN) -m venv --clear $(ORACLE) >"$$log" 2>&1 \
+	        && $(ORACLE)/bin/python -m pip --disable-pip-version-check install $(ORACLE_PACKAGES) >>"$$log" 2>&1; \
+	    then touch $(ORACLE_STAMP); rm -f "$$log"; \
+	    else tail -n 20 "$$log"; rm -f "$$log"; \
+	        if [ "$$CI" = true ]; then echo "[parity] PyTorch could not be installed"; exit 1; fi; \
+	        echo "[parity] skipped: PyTorch could not be installed"; exit 0; \
+	    fi; \
+	fi; \
+	[ -e $(ORACLE_STAMP) ] || exit 0; \
+	FLAMBEAU_PARITY=1 PYTHONPATH=. $(ORACLE)/bin/python -m pytest tests/parity $(OPTIONS)
+
 GROUPS ?=
 bench: $(STAMP)
 	@$(RUN) benchmarks/run.py $(GROUPS)
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info .pytest_cache .hypothesis demo.png digits.fl flambeau/compiler/packed
+	rm -rf $(VENV) $(ORACLE) build dist *.egg-info .pytest_cache .hypothesis demo.png digits.fl flambeau/compiler/packed
 	rm -f flambeau/runtime/*.so flambeau/runtime/*.c flambeau/runtime/_*.h
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 

@@ -1,5 +1,6 @@
 """Gradients: `backward`, `grad`, the modes of recording, the graph and its faults."""
 
+from flambeau.nn.utils.doctor import diagnose
 from flambeau.tensor import graph
 from flambeau.tensor.anomaly import (detect_anomaly, is_anomaly_check_nan_enabled, is_anomaly_enabled,
                                      set_detect_anomaly)
@@ -13,7 +14,7 @@ from flambeau.transform.gradcheck import GradcheckError, gradcheck, gradgradchec
 from flambeau.transform.checkpoint import checkpoint, checkpoint_sequential
 
 __all__ = ["Function", "GradcheckError", "backward", "checkpoint", "checkpoint_sequential",
-           "detect_anomaly", "draw", "enable_grad", "explain", "forward_ad", "functional", "grad",
+           "detect_anomaly", "diagnose", "draw", "enable_grad", "explain", "forward_ad", "functional", "grad",
            "gradcheck", "gradgradcheck", "graph", "inference_mode", "is_anomaly_check_nan_enabled", "is_anomaly_enabled",
            "is_grad_enabled", "no_grad", "once_differentiable", "record_lines", "set_detect_anomaly",
            "set_grad_enabled"]

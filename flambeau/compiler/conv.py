@@ -14,6 +14,7 @@ from math import prod
 
 from flambeau.compiler import index_math as I
 from flambeau.compiler import conv_direct, conv_pack, pipeline
+from flambeau.compiler.conv_choices import DIRECT
 from flambeau.compiler.conv_schedule import (Register, Shape, backward_axis, forward_axis, kernel_shape,
                                              schedule)
 from flambeau.compiler.recipe import FLOORDIV, MAX, WORK
@@ -72,6 +73,7 @@ class Direct:
     axes: tuple             # of classes of depths, rows and columns
     pack: L.Kernel
     kernel: L.Kernel
+    limits: Shape           # of tiles: `shape`, unless something smaller was chosen
 
     def params(self, N, C, H, W, K, OH, OW, D=1, OD=1):
         """The kernels' params for the convolution's sizes: ints or Registers."""
@@ -81,7 +83,7 @@ class Direct:
         C, K = C // groups, K // groups
         if self.backward:
             C, D, H, W, K, OD, OH, OW = K, OD, OH, OW, C, D, H, W
-        tiles = schedule(self.shape, rows, columns, groups, N * OD, C, K, OH, OW)
+        tiles = schedule(self.limits, rows, columns, groups, N * OD, C, K, OH, OW)
         window = {"groups": groups, "taps": self.spec.taps, "channels": self.shape.channels}
         sizes = {"N": N, "C": C, "D": D, "H": H, "W": W, "K": K, "OD": OD, "OH": OH, "OW": OW}
         return {**sizes, **window, **tiles}
@@ -91,26 +93,27 @@ class Direct:
         return conv_pack.packed_size(self.shape, self.spec.taps, self.spec.groups, params["C"], params["K"])
 
 
-def conv2d_forward(spec, name="conv2d", epilogue=None, target=None):
+def conv2d_forward(spec, name="conv2d", epilogue=None, target=None, choice=DIRECT.default):
     """output[n, k] = bias[k] + sum over c, q, r, s of input[n, c, moved by (q, r, s)] * weight[k, c, q, r, s]
 
     Returns a Direct. Its `pack` has buffers weight (K, C / groups, taps) and packed; its `kernel` has source
     (N, C, D, H, W), weights (the packed ones), bias (K,) if spec.bias, and result (N, K, OD, OH, OW).
-    epilogue(b, value): what happens to a finished element before it is stored, such as an activation.
+    epilogue(b, value): what happens to a finished element before it is stored, such as an activation. choice: see compiler.conv_choices.
     """
-    return _direct(spec, False, name, epilogue, target)
+    return _direct(spec, False, name, epilogue, target, choice)
 
 
-def conv2d_backward_data(spec, name="conv2d_backward_data", epilogue=None, target=None):
+def conv2d_backward_data(spec, name="conv2d_backward_data", epilogue=None, target=None,
+                         choice=DIRECT.default):
     """The gradient of the input. Returns a Direct: its source is the gradient of the output, (N, K, OD, OH,
     OW), its result is (N, C, D, H, W)."""
-    return _direct(spec, True, name, epilogue, target)
+    return _direct(spec, True, name, epilogue, target, choice)
 
 
-def _direct(spec, backward, name, epilogue, target):
+def _direct(spec, backward, name, epilogue, target, choice):
     axes = tuple((backward_axis if backward else forward_axis)(*numbers) for numbers in spec.axes)
     wide, bias, groups = spec.accumulator, spec.bias and not backward, spec.groups
-    shape = kernel_shape(*axes[1:], wide, target)
+    shape = choice.kernel_shape(kernel_shape(*axes[1:], wide, target))
     pack = conv_pack.pack_weights(shape, backward, wide, spec.dtype)
     kernel = tuple(taps for taps, *_ in spec.axes)
     template = conv_direct.direct_template(name, shape, kernel, axes, groups, wide, spec.dtype,
@@ -126,14 +129,15 @@ def _direct(spec, backward, name, epilogue, target):
 
     buffers = (L.Buffer("bias", spec.dtype, "r"),) * bias + (L.Buffer("result", spec.dtype, "w"),)
     kernel = splice.fill(template, stores={"result": store}, buffers=buffers)
-    return Direct(spec, backward, shape, axes, pack, kernel)
+    return Direct(spec, backward, shape, axes, pack, kernel, choice.limits(shape))
 
 
 def launch(planner, which, inputs, out, spec, image, filtered):
     """Plan a convolution: which is 'forward' or 'backward_data', inputs the source, the weight and perhaps
     the bias; image and filtered are the shapes of the convolution's input and output.
     """
-    direct = {"forward": conv2d_forward, "backward_data": conv2d_backward_data}[which](spec)
+    choice = planner.choose(DIRECT)
+    direct = {"forward": conv2d_forward, "backward_data": conv2d_backward_data}[which](spec, choice=choice)
     recipe = planner.recipe
     names = ("N", "C", "D", "H", "W") if len(image) == 5 else PARAMS[:4]
     params = {**dict(zip(names, image)), "K": filtered[1], **dict(zip(("OW", "OH", "OD"), filtered[:1:-1]))}
@@ -144,16 +148,16 @@ def launch(planner, which, inputs, out, spec, image, filtered):
     weights = params["C"] * params["K"] * spec.taps // spec.groups
     _launch(recipe, direct.pack, [weight, packed], sizes, weights * PACKING)
     work = 2 * weights * prod(filtered[2:]) * image[0]
-    _launch(recipe, direct.kernel, [source, packed, *bias, out], sizes, work)
+    _launch(recipe, direct.kernel, [source, packed, *bias, out], sizes, work, choice.grain)
 
 
-def _launch(recipe, kernel, operands, sizes, work):
+def _launch(recipe, kernel, operands, sizes, work, grain=1):
     """Add the launch of a kernel; `sizes`: ints and Registers by the names of its params."""
     registers = {name: size.number if isinstance(size, Register) else recipe.register(size)
                  for name, size in sizes.items()}
     one = recipe.register(1)
     extent = recipe.expression(kernel.extent, registers)
     step = recipe.compute(FLOORDIV, recipe.register(work), recipe.compute(MAX, extent, one))
-    grain = recipe.compute(FLOORDIV, recipe.register(4 * WORK), recipe.compute(MAX, step, one))
+    grain = recipe.compute(FLOORDIV, recipe.register(4 * WORK * grain), recipe.compute(MAX, step, one))
     params = [registers[p] for p in kernel.params]
     recipe.launch(pipeline.build_kernel(kernel), operands, params, extent, recipe.compute(MAX, grain, one))

@@ -72,7 +72,8 @@ class Shape:
     channels of the source that are added up between two visits to the sums; for a tile its most pixels (of
     each class of columns) and how many elements its strip of the source and its sums may have; and how many
     rows of the source a row of the result sees (`tall`). Where taps are far `apart`, a tile has one row, and
-    its strip only the rows of the taps."""
+    its strip only the rows of the taps. `blocks`: of output channels in a tile at most; `enough`: rows of blocks
+    to share out, from which on it has several."""
 
     lanes: int
     vectors: int
@@ -83,6 +84,8 @@ class Shape:
     sums: int
     tall: int
     apart: bool
+    blocks: int = MOST_BLOCKS
+    enough: int = ENOUGH_ROWS
 
     @property
     def outputs(self):
@@ -145,8 +148,8 @@ def schedule(shape, rows, columns, groups, images, channels, outputs, height, wi
     blocks = _ceil(outputs, shape.outputs)
     units = images * height * column_tiles * (groups * len(rows))
     block_sums = tile_rows * tile_columns * (shape.outputs * len(columns))
-    tile_blocks = minimum(MOST_BLOCKS, shape.sums // block_sums)
-    tile_blocks = minimum(tile_blocks, units * blocks // ENOUGH_ROWS)
+    tile_blocks = minimum(shape.blocks, shape.sums // block_sums)
+    tile_blocks = minimum(tile_blocks, units * blocks // shape.enough)
     tile_blocks = minimum(maximum(tile_blocks // 2 * 2, 1), blocks)
     return dict(zip(SCHEDULE, (height, tile_rows, tile_columns, column_tiles, tile_blocks,
                                _ceil(blocks, tile_blocks))))

@@ -32,7 +32,8 @@ WORTH_A_TILE = 1 << 17      # multiplications: a problem is cut into no more til
 
 @dataclass(frozen=True)
 class Blocking:
-    """Sizes in elements: a vector, a register block (rows x vectors), and the largest tile."""
+    """Sizes in elements: a vector, a register block (rows x vectors), and the largest tile; and from how
+    many tiles on there are enough of them."""
 
     lanes: int
     rows: int               # of a register block; few_rows where no more are left
@@ -41,6 +42,7 @@ class Blocking:
     least_rows: int         # of a tile, where the matrix has them
     tile_rows: int
     tile_columns: int
+    enough: int = ENOUGH_TILES
 
     @property
     def columns(self):
@@ -58,7 +60,7 @@ def blocking(dtype, target=None):
 
 def gemm_kernel(name, buffers, params, load_a, load_b, store, dtype=float32, *, sizes=None, unit_a="k",
                 unit_b="n", vector_a=False, vector_b=False, tail_a=None, tail_b=None, prepare_b=None,
-                parts=None, share=1, plain_a=False, target=None, notes=()):
+                parts=None, share=1, plain_a=False, target=None, plan=None, notes=()):
     """The kernel of a batched matrix product, accumulated in `dtype` (float32, float64 or an integer).
 
     buffers, params: the kernel's, in the order of its arguments. params has batch, M, N and K, unless `sizes`
@@ -80,13 +82,15 @@ def gemm_kernel(name, buffers, params, load_a, load_b, store, dtype=float32, *, 
 
     plain_a: load_a costs no more than a load; then rows of consecutive k's are read where they are.
 
+    plan: a Blocking in place of the target's.
+
     One step of the extent is a tile; `gemm_work` estimates it.
     """
     vector_a = "tails" if tail_a else vector_a
     vector_b = "tails" if tail_b else vector_b
     template = gemm_template(dtype, name, params=params, sizes=sizes, unit_a=unit_a, unit_b=unit_b,
                              vector_a=vector_a, vector_b=vector_b, prepare=prepare_b is not None,
-                             parts=parts, share=share, plain_a=plain_a, target=target)
+                             parts=parts, share=share, plain_a=plain_a, target=target, plan=plan)
 
     def column_load(load):
         def fill_b(b, batch, k, n, column, lanes):
@@ -103,20 +107,20 @@ def gemm_kernel(name, buffers, params, load_a, load_b, store, dtype=float32, *, 
     if tail_b:
         loads["B_tail"] = column_load(tail_b)
     if prepare_b is not None:
-        columns = blocking(dtype, target).columns
+        columns = (plan or blocking(dtype, target)).columns
         stores["prepare"] = lambda b, batch, n: prepare_b(b, batch, n, columns)
     return splice.fill(template, loads, stores, buffers=buffers, notes=notes)
 
 
 def gemm_template(dtype=float32, name="gemm", *, params=SIZES, sizes=None, unit_a="k", unit_b="n",
                   vector_a=False, vector_b=False, prepare=False, parts=None, share=1, plain_a=False,
-                  target=None):
+                  target=None, plan=None):
     """The product with its splices unfilled: loads A(batch, m, k) and B(batch, k, n, column), stores
     C(batch, m, n, value, mask) and, if asked for, prepare(batch, n). Arguments as of `gemm_kernel`, and
     vector_a, vector_b may be 'tails': see compiler.gemm_pack."""
     sizes = tuple(map(L.as_index, sizes)) if sizes else tuple(map(I.index, SIZES))
     parts = tuple(map(L.as_index, parts)) if parts else (L.as_index(1), sizes[3])
-    writer = _Template(dtype, sizes, parts, blocking(dtype, target), unit_a, unit_b, vector_a, vector_b,
+    writer = _Template(dtype, sizes, parts, plan or blocking(dtype, target), unit_a, unit_b, vector_a, vector_b,
                        prepare, plain_a)
     return L.Kernel(name, (), tuple(params), I.mul(share, _extent(sizes, parts, writer.plan)), writer.body())
 
@@ -203,7 +207,7 @@ def _tile(sizes, parts, plan):
     """
     batch, m, n, k = sizes
     wanted = I.div(I.mul(I.mul(batch, m, n), k), WORTH_A_TILE)
-    wanted = I.maximum(I.minimum(wanted, ENOUGH_TILES), 1)
+    wanted = I.maximum(I.minimum(wanted, plan.enough), 1)
     batch = I.mul(batch, parts[0])
     row_tiles = I.ceil_div(m, plan.tile_rows)
     strips = I.maximum(I.ceil_div(wanted, I.mul(batch, row_tiles)), I.ceil_div(n, plan.tile_columns))

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from flambeau.compiler import index_math as I
 from flambeau.compiler.gemm import SIZES, blocking, gemm_kernel, matrix_load
+from flambeau.compiler.gemm_choices import PRODUCT
 from flambeau.compiler.gemm_pack import DEPTH
 from flambeau.compiler.gemm_rows import FEW, rows_kernel
 from flambeau.compiler.recipe import Located
@@ -50,6 +51,7 @@ class _Product:
     """One product: its sizes, and the elements of x, y and bias as splices."""
 
     def __init__(self, planner, x, y, bias, out):
+        self.choice = planner.choose(PRODUCT)
         self.planner, self.x, self.y, self.bias, self.out = planner, x, y, bias, out
         batched = len(x.shape) == 3
         sizes = x.shape[0] if batched else 1, x.shape[-2], y.shape[-1], x.shape[-1]
@@ -119,7 +121,7 @@ class _Product:
     def few(self):
         """1 where there are few rows, 0 elsewhere; turning few columns in registers pays for one row only."""
         m, n = I.index("M"), I.index("N")
-        few = I.minimum(I.maximum(I.sub(FEW + 1, m), 0), 1)
+        few = I.minimum(I.maximum(I.sub((self.choice.few or FEW) + 1, m), 0), 1)
         if self.unit_b == "n":
             return few
         return I.mul(few, I.minimum(I.add(I.div(n, SQUARE), I.div(1, m)), 1))
@@ -142,13 +144,14 @@ class _Product:
             self.store, self.total, unit_a=self.unit_a, unit_b=self.unit_b, vector_a=vector_a,
             vector_b=vector_b, plain_a=plain,
             tail_a=self.load("x", self.x, True) if vector_a and not plain else None,
-            tail_b=self.load("y", self.y, True) if vector_b else None, parts=self.parts, share=share)
+            tail_b=self.load("y", self.y, True) if vector_b else None, parts=self.parts, share=share,
+            plan=self.choice.blocking(blocking(self.total)))
 
     def rows(self, share):
         return rows_kernel(
             "matmul_rows", self.buffers(), tuple(self.params), self.load("x", self.x), self.load("y", self.y),
             self.load("y", self.y, True), self.store, self.total, sizes=map(I.index, SIZES), parts=self.parts,
-            unit_b=self.unit_b, share=share)
+            unit_b=self.unit_b, share=share, few=self.choice.few or FEW)
 
     def addition(self):
         """Adds up the parts, one row of results a step; the same kernel for all layouts of x and y."""
@@ -184,7 +187,7 @@ class _Product:
 
     def run(self, kernel):
         operands = [self.operands[buffer.name] for buffer in kernel.buffers]
-        self.planner.launch_template(kernel, operands, self.params, self.work)
+        self.planner.launch_template(kernel, operands, self.params, self.work, self.choice.grain)
 
 
 def _either(name, condition, first, second):

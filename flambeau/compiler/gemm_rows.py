@@ -24,12 +24,12 @@ WORTH_A_STRIP = 1 << 15     # elements of B
 
 
 def rows_kernel(name, buffers, params, load_a, load_b, tail_b, store, dtype, *, sizes, parts, unit_b="n",
-                share=1, target=None):
-    """The kernel for at most FEW rows. Arguments as of `gemm.gemm_kernel`; load_b reads vectors inside of the
+                share=1, few=FEW, target=None):
+    """The kernel for at most `few` rows. Arguments as of `gemm.gemm_kernel`; load_b reads vectors inside of the
     matrix, tail_b guards itself."""
     sizes, parts = tuple(map(L.as_index, sizes)), tuple(map(L.as_index, parts))
     writer = _Rows(dtype, sizes, parts, blocking(dtype, target).lanes, unit_b == "k",
-                   (load_a, load_b, tail_b, store))
+                   (load_a, load_b, tail_b, store), few)
     extent = I.mul(share, sizes[0], parts[0], I.ceil_div(sizes[2], writer.strip()))
     return L.Kernel(name, tuple(buffers), tuple(params), extent, writer.body())
 
@@ -37,10 +37,10 @@ def rows_kernel(name, buffers, params, load_a, load_b, tail_b, store, dtype, *, 
 class _Rows:
     """Writes the body. `rows`, `columns`: what is there of A and of the strip."""
 
-    def __init__(self, dtype, sizes, parts, lanes, turns, functions):
+    def __init__(self, dtype, sizes, parts, lanes, turns, functions, few):
         self.dtype, self.sizes, self.parts, self.lanes, self.turns = dtype, sizes, parts, lanes, turns
         self.load_a, self.load_b, self.tail_b, self.store = functions
-        self.zero = 0.0 if dtype.kind == "f" else 0
+        self.zero, self.few = 0.0 if dtype.kind == "f" else 0, few
 
     def strip(self):
         """Columns of a strip: as many as SUMS allows, fewer where too few threads would have one."""
@@ -56,7 +56,7 @@ class _Rows:
         self.sizes, self.parts = tuple(map(b.let, self.sizes)), tuple(map(b.let, self.parts))
         self.width = b.let(self.strip(), "width")
         strips = b.let(I.ceil_div(self.sizes[2], self.width), "strips")
-        self.rows = b.let(I.minimum(self.sizes[1], FEW), "rows")
+        self.rows = b.let(I.minimum(self.sizes[1], self.few), "rows")
         with b.loop("number", L.BEGIN, L.END) as number:
             self.place = b.let(I.div(number, strips), "place")
             self.batch = b.let(I.div(self.place, self.parts[0]), "batch_index")
@@ -65,7 +65,7 @@ class _Rows:
             self.whole = b.let(I.mul(I.div(self.columns, self.lanes), self.lanes), "whole")
             self.blocks()
             self.hand_over()
-        for local, size in (("sums", SUMS), ("block", SUMS), ("left", FEW * DEPTH),
+        for local, size in (("sums", SUMS), ("block", SUMS), ("left", self.few * DEPTH),
                             ("turned", self.lanes ** 2)):
             b.local(local, self.dtype, size)
         return b.body()

@@ -327,16 +327,17 @@ class Planner:
         address = pipeline.build_kernel(kernel)
         self.recipe.nest(address, operands, params, extent, work)
 
-    def launch_template(self, kernel, operands, params, work):
+    def launch_template(self, kernel, operands, params, work, grain=1):
         """For templates: add the launch of a kernel whose extent is an expression over its params.
 
-        `params`: name -> size; `work`: scalar operations in all, from which the grain follows.
+        `params`: name -> size; `work`: scalar operations in all, from which the grain follows, and which `grain`
+        multiplies.
         """
         recipe = self.recipe
         registers = {name: recipe.register(size) for name, size in params.items()}
         extent = recipe.expression(kernel.extent, registers)
         step = recipe.compute(FLOORDIV, recipe.register(work), recipe.compute(MAX, extent, recipe.register(1)))
-        grain = recipe.compute(FLOORDIV, recipe.register(4 * WORK), recipe.compute(MAX, step, recipe.register(1)))
+        grain = recipe.compute(FLOORDIV, recipe.register(4 * WORK * grain), recipe.compute(MAX, step, recipe.register(1)))
         recipe.launch(pipeline.build_kernel(kernel), operands, [registers[p] for p in kernel.params], extent,
                       recipe.compute(MAX, grain, recipe.register(1)))
 

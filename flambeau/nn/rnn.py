@@ -17,6 +17,7 @@ from flambeau.nn.module import Module
 from flambeau.nn.parameter import Parameter
 from flambeau.nn.utils.rnn import PackedSequence
 from flambeau.ops.recurrent import recurrent, stacked
+from flambeau.ops.wrapped import elements_of
 from flambeau.tensor import cat, empty, tensor, zeros
 from flambeau.types.dtype import int64
 
@@ -149,7 +150,7 @@ class GRUCell(RNNCellBase):
 @functools.lru_cache(maxsize=256)
 def even_starts(time, batch):
     """Where each step's rows start, and where the last ones end."""
-    return tensor([batch * step for step in range(time + 1)], dtype=int64)
+    return elements_of(tensor([batch * step for step in range(time + 1)], dtype=int64))
 
 
 class RNNBase(Module):

@@ -1,7 +1,7 @@
 """Operators: each is declared once, as a class of a kind. `ops.REGISTRY` holds them by name."""
 
 from flambeau.ops import (activation, arithmetic, attention, bounds, calculus, compare, complex_kinds, convolution,
-                          create, distance,
+                          create, distance, eigenpairs,
                           einstein_sum, elementwise, extreme, fourier, image, index, join, linalg,
                           linalg_functions, linalg_lu, linalg_symmetric, loss, mathematics, matmul, normalize, norms, optimize,
                           optimize_more, padding, places, pooling, products, random, recurrent, reduce, refusals,

@@ -206,6 +206,10 @@ class Gather(AlongAxis):
             from flambeau.ops.view import reshape
             x = values["input"] = reshape(x, (1,))
             values["index"] = check_index("gather", index, 1)
+        if 0 in tuple(index.shape) and x.ndim != index.ndim:         # nothing is asked for
+            from flambeau.ops.view import narrow, reshape
+            empty = narrow(reshape(x, (-1,)), 0, 0, 0)
+            return values | {"input": reshape(empty, tuple(index.shape)), "dim": 0}
         if x.ndim != max(index.ndim, 1):
             fail("gather", "input and index differ in rank",
                  f"{show_shape(x.shape)}, index {show_shape(index.shape)}",

@@ -291,6 +291,7 @@ class Composite(Op):
     kind = "composite"
     compute = None
     numbers = False
+    draws = False       # random numbers by position: transforms keep the op whole
 
     def trace(self, tracer, values):
         start = len(tracer.nodes)

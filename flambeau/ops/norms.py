@@ -149,6 +149,13 @@ def norm(input, p="fro", dim=None, keepdim=False, dtype=None):
 
 @public(method=False)
 @with_out
+def native_norm(input, p=2, dim=None, keepdim=False, dtype=None):
+    """The p-norm over `dim` (None: all elements), under the name of an older function."""
+    return norm(input, p, None if dim is None or dim == () else dim, keepdim, dtype)
+
+
+@public(method=False)
+@with_out
 def nuclear_norm(input, dim=(-2, -1), keepdim=False):
     """The sum of the singular values."""
     return matrix_norm(input, "nuc", dim, keepdim)

@@ -108,6 +108,7 @@ class Draw(Composite):
     """A draw in the shape of `like`; `key` is a number that the generator gives."""
 
     internal = True
+    draws = True
     signature = "like, key"
     operands = ("like", "key")
     numbers = True
@@ -145,6 +146,7 @@ class DropoutWithKey(Composite):
     """Each element 0 with probability p, else divided by 1 - p. The mask is not kept: it is drawn again from the key."""
 
     internal = True
+    draws = True
     signature = "input, key, p"
     operands = ("input", "key")
     numbers = True

@@ -1,5 +1,7 @@
 """Reductions of a further kind: over segments of an axis, and by exclusive or of the bits."""
 
+import math
+
 from flambeau.base.errors import fail
 from flambeau.base.lazy import LazyModule
 from flambeau.ops.create import full, iota
@@ -47,7 +49,7 @@ def segment_reduce(data, reduce, *, lengths=None, indices=None, offsets=None, ax
     lead, n, rest = tuple(data.shape[:axis]), data.shape[axis], tuple(data.shape[axis + 1:])
     _check_lengths(data, lengths, lead, n, unsafe)
     count = lengths.numel()
-    flat = reshape(data, (-1 if data.numel() else 0, *rest))
+    flat = reshape(data, (math.prod(lead) * n, *rest))
     place = repeat_interleave(iota((count,), 0, int64), cast(reshape(lengths, (-1,)), int64))
     if flat.shape[0] != place.shape[0]:
         fail("segment_reduce", "segments of different totals need unsafe=False", show_shape(data.shape))

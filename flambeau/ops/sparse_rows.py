@@ -1,12 +1,16 @@
 """The product of a sparse matrix, given by its parts, and a dense one."""
 
+from flambeau.base.lazy import LazyModule
 from flambeau.ops.elementwise import mul
 from flambeau.ops.index import index_select, index_sum
 from flambeau.ops.kinds import Indexed
 from flambeau.ops.reduce import sum as total
+from flambeau.ops.samples import ulps
 from flambeau.ops.spec import op
 from flambeau.ops.view import unsqueeze
 from flambeau.types.dtype import float32, float64
+
+numpy = LazyModule("numpy")
 
 
 @op
@@ -21,6 +25,20 @@ class SparseRows(Indexed):
     signature = "ends, row, column, values, dense"
     operands = ("ends", "row", "column", "values", "dense")
     dtypes = (float32, float64)
+    tolerance = ulps(64)
+
+    def samples(rng, shape):
+        counts = numpy.arange(shape[0] if shape else 1) % 3
+        ends = numpy.cumsum(counts)
+        column = rng.integers(0, 5, ends[-1] if len(ends) else 0)
+        return [ends, numpy.repeat(numpy.arange(len(ends)), counts), column, rng.uniform(-1, 1, len(column)),
+                rng.uniform(-1, 1, (5, 3))]
+
+    def reference(ends, row, column, values, dense):
+        out = numpy.zeros((len(ends), dense.shape[1]), dense.dtype)
+        for r, (start, end) in enumerate(zip((0, *ends), ends)):
+            out[r] = (values[start:end, None] * dense[column[start:end]]).sum(0)
+        return out
 
     def infer_dtype(ends, row, column, values, dense):
         return values

@@ -37,6 +37,10 @@ def write(target, source):
 
 def _write_wrapped(target, source):
     """A write that a function transform takes part in: its level knows where the values live."""
+    while not is_wrapped(target) and is_wrapped(source) and source.level.is_constant(source):
+        source = source.inner
+    if not is_wrapped(source) and not is_wrapped(target):
+        return write(target, source)
     if not is_wrapped(target):
         fail(source.level.name, "a tensor from outside cannot take values that exist only inside", tuple(target.shape),
              hint="make it from a value of the function (x.new_zeros, torch.zeros_like), or return the values")

@@ -11,7 +11,8 @@ from flambeau.optim.optimizer import Optimizer
 from flambeau.optim.rmsprop import RMSprop
 from flambeau.optim.sgd import SGD
 from flambeau.optim.sparse_adam import SparseAdam
+from flambeau.optim.swapping import swap_in_optimizer_params_and_state
 
 __all__ = ["ASGD", "Adadelta", "Adafactor", "Adagrad", "Adam", "AdamW", "Adamax", "LBFGS", "Muon", "NAdam",
            "Optimizer",
-           "RAdam", "RMSprop", "Rprop", "SGD", "SparseAdam", "lr_scheduler"]
+           "RAdam", "RMSprop", "Rprop", "SGD", "SparseAdam", "lr_scheduler", "swap_in_optimizer_params_and_state"]

@@ -241,12 +241,25 @@ class Optimizer:
         return f"{type(self).__name__} ({''.join(lines)})"
 
 
+_EVERY_STEP = {"before": OrderedDict(), "after": OrderedDict()}
+
+
+def register_optimizer_step_pre_hook(hook):
+    """Call `hook(optimizer, args, kwargs)` before every step of every optimizer; it may return others of both."""
+    return add_hook(_EVERY_STEP["before"], hook)
+
+
+def register_optimizer_step_post_hook(hook):
+    """Call `hook(optimizer, args, kwargs)` after every step of every optimizer."""
+    return add_hook(_EVERY_STEP["after"], hook)
+
+
 def _with_hooks(step):
     """`step` between the optimizer's step hooks."""
     @functools.wraps(step)
     def hooked(self, *args, **kwargs):
         self._opt_called = True                                 # for the schedulers' warning
-        for hook in self._step_pre_hooks.values():
+        for hook in (*_EVERY_STEP["before"].values(), *self._step_pre_hooks.values()):
             changed = hook(self, args, kwargs)
             if changed is None:
                 continue
@@ -255,7 +268,7 @@ def _with_hooks(step):
                                    f"but got {changed}.")
             args, kwargs = changed
         result = step(self, *args, **kwargs)
-        for hook in self._step_post_hooks.values():
+        for hook in (*self._step_post_hooks.values(), *_EVERY_STEP["after"].values()):
             hook(self, args, kwargs)
         return result
     return hooked

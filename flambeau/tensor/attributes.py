@@ -33,6 +33,20 @@ def map_(self, tensor, callable):
     return self.copy_(create.tensor(flat, dtype=self.dtype).reshape(tuple(self.shape)))
 
 
+def map2_(self, x, y, callable):
+    """Replace each element by callable(element, element of x, element of y), in Python."""
+    check_write("map2_", self)
+    others = [t.expand(tuple(self.shape)).reshape(-1).tolist() for t in (x, y)]
+    flat = [callable(*three) for three in zip(self.detach().reshape(-1).tolist(), *others)]
+    return self.copy_(create.tensor(flat, dtype=self.dtype).reshape(tuple(self.shape)))
+
+
+def module_load(self, other, assign=False):
+    """What a module that loads `other` for this parameter or buffer keeps: other itself if `assign`, else this with its
+    values."""
+    return other.detach() if assign else self.copy_(other).detach()
+
+
 def as_subclass(self, cls):
     """The same data as a `cls`."""
     if not (isinstance(cls, type) and issubclass(cls, Tensor)):
@@ -69,7 +83,7 @@ PROPERTIES |= {"is_cpu": property(lambda self: not self.is_shape_only), "name": 
                "volatile": property(lambda self: False), "output_nr": property(lambda self: self.output_number)}
 METHODS = {device: _refused(device) for device in ("cuda", "xpu", "ipu", "mtia")}
 METHODS |= {
-    "apply_": apply_, "map_": map_, "as_subclass": as_subclass, "dim_order": dim_order, "bernoulli": bernoulli,
+    "apply_": apply_, "map_": map_, "map2_": map2_, "module_load": module_load, "as_subclass": as_subclass, "dim_order": dim_order, "bernoulli": bernoulli,
     "new_empty_strided": new_empty_strided, "storage_type": storage_type, "ndimension": lambda self: self.ndim,
     "cfloat": lambda self, memory_format=None: self.to(dtypes.complex64),
     "cdouble": lambda self, memory_format=None: self.to(dtypes.complex128),

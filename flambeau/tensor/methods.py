@@ -192,14 +192,14 @@ def uniform_(self, a=0.0, b=1.0, *, generator=None):
     """Fill with uniform random numbers in [a, b)."""
     if not a <= b:
         fail("uniform_", "the range is empty", f"from {a} to {b}", "from <= to")
-    drawn = random.uniform_like(self.detach(), next_key(generator))
+    drawn = create.rand_like(self, generator=generator)
     check_write("uniform_", self)
     return write(self, drawn * (b - a) + a)
 
 
 def normal_(self, mean=0.0, std=1.0, *, generator=None):
     """Fill with normal random numbers."""
-    drawn = random.normal_like(self.detach(), next_key(generator))
+    drawn = create.randn_like(self, generator=generator)
     check_write("normal_", self)
     return write(self, drawn * std + mean)
 

@@ -72,6 +72,29 @@ def frombuffer(buffer, *, dtype, count=-1, offset=0, requires_grad=False):
     return made.requires_grad_(True) if requires_grad else made
 
 
+def from_file(filename, shared=None, size=0, *, dtype=None, layout=None, device=None, pin_memory=False):
+    """A 1-d tensor of the first `size` elements of a file, mapped into memory.
+
+    Args:
+        shared: write changes back to the file, which is made if it is not there; else they stay in memory.
+        dtype: of the elements, by default the default dtype.
+    """
+    import os
+
+    import numpy
+
+    dtype = get_default_dtype() if dtype is None else dtype
+    if size and not shared and os.path.getsize(filename) < size * dtype.itemsize:
+        fail("from_file", "the file is too small", f"{os.path.getsize(filename)} bytes", f"{size * dtype.itemsize} bytes")
+    if not size:
+        return create.empty(0, dtype=dtype)
+    if shared and (not os.path.exists(filename) or os.path.getsize(filename) < size * dtype.itemsize):
+        with open(filename, "ab") as file:
+            file.truncate(size * dtype.itemsize)
+    memory = numpy.memmap(filename, "uint8", "r+" if shared else "c", shape=(size * dtype.itemsize,))
+    return _core.from_memory(memory.ctypes.data, memory.size, memory, (size,), (1,), 0, dtype)
+
+
 def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=False):
     """`obj` as a tensor: sharing memory with tensors, arrays, DLPack objects and buffers unless `copy` is true."""
     if isinstance(obj, Tensor) or type(obj).__module__ == "numpy":
@@ -125,6 +148,6 @@ def get_device(input):
     return -1
 
 
-NAMES = {function.__name__: function for function in (scalar_tensor, range, logspace, frombuffer, asarray,
+NAMES = {function.__name__: function for function in (scalar_tensor, range, logspace, frombuffer, from_file, asarray,
                                                       empty_permuted,
                                                       complex, polar, get_device)}

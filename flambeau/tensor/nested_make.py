@@ -4,7 +4,7 @@ from flambeau import ops
 from flambeau.base.errors import fail
 from flambeau.ops.spec import FUNCTIONS
 from flambeau.runtime._core import Tensor
-from flambeau.tensor.create import arange, full, tensor, zeros
+from flambeau.tensor.constants import arange, constant, full, tensor, zeros
 from flambeau.tensor.nested_rules import jagged_of, nested_of
 from flambeau.tensor.nested_values import JaggedTensor, NestedBase, NestedTensor, Raggedness
 from flambeau.types.shape import numel as product
@@ -74,6 +74,7 @@ def nested_tensor_from_jagged(values, offsets=None, lengths=None, jagged_dim=Non
         fail(name, "At least one of offsets or lengths is required")
     if not 1 <= axis <= values.ndim:
         fail(name, "jagged_dim lies outside the nested shape", axis, f"1 to {values.ndim}")
+    offsets, lengths = (given if given is None else constant(given, name) for given in (offsets, lengths))
     if offsets is None:
         bounds = ops.cat((zeros(1, dtype=lengths.dtype), ops.cumsum(lengths, 0)), 0)
         offsets, lengths = bounds, None

@@ -9,7 +9,7 @@ from flambeau import ops
 from flambeau.base.errors import fail
 from flambeau.ops.spec import bind
 from flambeau.runtime._core import Tensor
-from flambeau.tensor.create import tensor, zeros
+from flambeau.tensor.constants import tensor, zeros
 from flambeau.tensor.nested_values import JaggedTensor, NestedBase, NestedTensor, Raggedness
 from flambeau.types.dim import Dim
 

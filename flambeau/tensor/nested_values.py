@@ -13,8 +13,9 @@ from flambeau import ops
 from flambeau.base.errors import fail
 from flambeau.ops.spec import FUNCTIONS
 from flambeau.ops.view import narrow
+from flambeau.ops.write import check_write
 from flambeau.runtime import _core
-from flambeau.tensor.create import arange, tensor
+from flambeau.tensor.constants import arange, tensor
 from flambeau.tensor.parts import PartedTensor
 from flambeau.types.dim import Dim, symbol
 from flambeau.types.info import LAYOUTS
@@ -34,6 +35,7 @@ class NestedLevel:
         if tuple(result.shape) != tuple(target.shape):
             fail(operation.name + "_", "the result does not have the shape of the tensor written to",
                  tuple(result.shape), tuple(target.shape))
+        check_write(operation.name + "_", target.inner)
         inner = target.values_of(result)
         inner = inner if inner.dtype is target.dtype else ops.cast(inner, target.dtype)
         if _core.grad_mode() and (inner.requires_grad or target.requires_grad):

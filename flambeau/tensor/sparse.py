@@ -11,8 +11,9 @@ CSC), of elements or of blocks of them (BSR, BSC).
 from flambeau import ops
 from flambeau.base.errors import fail
 from flambeau.ops.spec import FUNCTIONS, REGISTRY
+from flambeau.ops.write import check_write
 from flambeau.runtime import _core
-from flambeau.tensor.create import arange, zeros
+from flambeau.tensor.constants import arange, zeros
 from flambeau.tensor.parts import PartedTensor
 from flambeau.types.dtype import bool_, int64
 from flambeau.types.info import LAYOUTS
@@ -35,6 +36,7 @@ class SparseLevel:
         if tuple(result.shape) != tuple(target.shape):
             fail(operation.name + "_", "the result does not have the shape of the tensor written to",
                  tuple(result.shape), tuple(target.shape))
+        check_write(operation.name + "_", target.inner)
         result = result if result.dtype is target.dtype else ops.cast(result, target.dtype)
         tracked = _core.grad_mode() and (result.requires_grad or target.requires_grad)
         if tracked or not _same_objects(result, target) or result.inner.shape != target.inner.shape:

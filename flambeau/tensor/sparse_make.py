@@ -3,8 +3,9 @@
 from flambeau import ops
 from flambeau.base.errors import fail
 from flambeau.ops.spec import FUNCTIONS
+from flambeau.ops.wrapped import is_wrapped
 from flambeau.runtime._core import Tensor
-from flambeau.tensor.create import tensor, zeros
+from flambeau.tensor.constants import constant, tensor, zeros
 from flambeau.tensor.indexing import nonzero
 from flambeau.tensor.sparse import CompressedTensor, CooTensor, SparseTensor, flat_places, product
 from flambeau.types.dtype import int32, int64
@@ -17,13 +18,15 @@ def _values(values, dtype, requires_grad):
     made = values if isinstance(values, Tensor) else tensor(values, dtype=dtype)
     if dtype is not None and made.dtype is not dtype:
         made = ops.cast(made, dtype)
+    if is_wrapped(made):                # of a function transform, which follows it
+        return made
     if not made.requires_grad or requires_grad:
         made = made.detach()            # a leaf of its own over the same memory
     return made.requires_grad_(True) if requires_grad else made
 
 
 def _whole_numbers(name, what, given):
-    made = given if isinstance(given, Tensor) else tensor(given)
+    made = constant(given, name) if isinstance(given, Tensor) else tensor(given)
     if made.numel() == 0 and made.dtype not in (int32, int64):
         made = ops.cast(made, int64)
     if not made.dtype.is_integer:

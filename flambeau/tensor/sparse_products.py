@@ -7,7 +7,7 @@ order of the entries: the sum has the same order on any number of threads.
 from flambeau import ops
 from flambeau.base.errors import fail
 from flambeau.ops.spec import FUNCTIONS, REGISTRY
-from flambeau.tensor.create import arange, zeros
+from flambeau.tensor.constants import arange, zeros
 from flambeau.tensor.sparse import CompressedTensor, CooTensor, SparseTensor, flat_places, product, sum_at
 from flambeau.types.dtype import int64
 from flambeau.types.info import LAYOUTS

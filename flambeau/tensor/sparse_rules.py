@@ -8,7 +8,7 @@ from flambeau import ops
 from flambeau.base.errors import fail
 from flambeau.ops.spec import FUNCTIONS, bind
 from flambeau.runtime._core import Tensor
-from flambeau.tensor.create import full, zeros
+from flambeau.tensor.constants import full, zeros
 from flambeau.tensor.sparse import CompressedTensor, CooTensor, SparseTensor, product
 from flambeau.tensor.sparse_products import linear, matmul
 from flambeau.types.dtype import int64

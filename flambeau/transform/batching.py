@@ -77,6 +77,9 @@ class BatchLevel(Level):
         value = below(self, value)
         return expand(unsqueeze(value, 0), (self.size, *value.shape))
 
+    def is_constant(self, value):
+        return not self.batched(value)
+
     def fresh(self, made):
         return Shared.make(self, made)
 
@@ -134,6 +137,8 @@ class BatchLevel(Level):
         if any(map(self.batched, members(given))):
             return self.process(operation, given)
         result = bind(operation, (), given)
+        if self.ended:
+            return result
         results = [self.fresh(r) for r in (result if isinstance(result, tuple) else (result,))]
         if operation.kind == "view":
             results[0].__dict__["window"] = (values["input"], operation, operation.split(values)[1])

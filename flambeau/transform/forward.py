@@ -8,6 +8,7 @@ Jacobian times a vector (the transpose of a transpose).
 
 from flambeau.ops import plans, trace
 from flambeau.ops.elementwise import cast, full_like
+from flambeau.ops.spec import bind
 from flambeau.ops.view import expand
 from flambeau.runtime import _core
 from flambeau.runtime._core import Tensor
@@ -37,10 +38,15 @@ class ForwardLevel(Level):
         value.refresh()
         return value.tangent
 
+    def is_constant(self, value):
+        return self.tangent_of(value) is None
+
     def fresh(self, made):
         return self.dual(made, None)
 
     def process(self, operation, values):
+        if self.ended:
+            return bind(operation, (), {name: below(self, value) for name, value in values.items()})
         if operation.recorded is not None and _core.grad_mode():
             return operation.recorded(values)
         operands, attrs = operation.split(values)

@@ -19,6 +19,7 @@ class Level:
 
     def __init__(self):
         self.depth = None
+        self.ended = False          # after it, values that got out stand for the tensors below them
 
     def assign(self, operation, target, result):
         """An in-place write to a value of this level."""
@@ -27,6 +28,10 @@ class Level:
 
     def fresh(self, made):
         """A tensor that was made inside, as a constant of this level that can be written to."""
+        raise NotImplementedError
+
+    def is_constant(self, value):
+        """True if a value of the level says no more than the tensor below."""
         raise NotImplementedError
 
     def draws(self):
@@ -38,13 +43,9 @@ class Level:
         self.depth = len(running.levels)
         return self
 
-    @property
-    def ended(self):
-        """True once the block is left: values that got out of it stand for the tensors below them."""
-        return self not in running.levels
-
     def __exit__(self, *error):
         running.levels.remove(self)
+        self.ended = True
 
 
 def below(level, value):

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from flambeau.base.errors import fail
 from flambeau.ops import plans, trace
 from flambeau.ops.elementwise import cast, full_like
-from flambeau.ops.spec import REGISTRY
+from flambeau.ops.spec import REGISTRY, bind
 from flambeau.ops.wrapped import wrapped_among
 from flambeau.runtime import _core
 from flambeau.runtime._core import Tensor
@@ -55,6 +55,8 @@ class ReverseLevel(Level):
         return Recorded.make(self, tensor, node=Node(None, [], {}, (tensor,), []), place=0)
 
     def process(self, operation, values):
+        if self.ended:
+            return bind(operation, (), {name: below(self, value) for name, value in values.items()})
         if operation.recorded is not None and _core.grad_mode():
             return operation.recorded(values)
         operands, attrs = operation.split(values)
@@ -81,6 +83,9 @@ class ReverseLevel(Level):
         if recorded:
             value.refresh()
         return (value.node, value.place) if recorded and value.node is not None else None
+
+    def is_constant(self, value):
+        return self.source(value) is None
 
     def fresh(self, made):
         return Recorded.make(self, made, node=None, place=0)
@@ -138,7 +143,7 @@ def operand_gradients(node, grads):
     operation = node.operation
     if operation.kind == "function":
         return operation.gradients(node, grads)
-    if getattr(operation, "derivative_in_python", False):
+    if getattr(operation, "derivative_in_python", False) or getattr(operation, "draws", False):
         names = operation.derivative_roles[2]
         args = [grads[0] if operation.outputs is None else grads]
         if operation.derivative_roles[0]:

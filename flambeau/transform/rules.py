@@ -20,6 +20,8 @@ AXES = ("dim", "dims", "dim0", "dim1", "dim2", "dimension")
 
 def rule_for(operation):
     """The rule of an op."""
+    if getattr(operation, "draws", False):
+        return random
     for name in (operation.name, operation.kind):
         if name in RULES:
             return RULES[name]
@@ -100,7 +102,7 @@ def along_axes(level, operation, values):
 
 def decomposed(level, operation, values):
     """A composite op by op, each through the door again."""
-    if operation.compute is None or getattr(operation, "draws", False):
+    if operation.compute is None:
         return example_by_example(level, operation, values)
     result = operation.compute(**values)
     if isinstance(result, tuple):
@@ -371,10 +373,11 @@ def random(level, operation, values):
         refuse_draw(operation.name.strip("_"))
     first = operation.operands[0]
     like = values[first]
-    if level.randomness == "different" or operation.name not in ("uniform_like", "normal_like", "integer_like"):
+    if level.randomness == "different":
         return call(operation, {**values, first: level.whole(like)})
-    one = full(tuple(like.shape), 0, like.dtype)
-    return level.whole(call(operation, {**values, first: one}))
+    if operation.name == "dropout_with_key":            # what is kept, times the operand
+        return level.whole(like * call(operation, {**values, first: full(tuple(like.shape), 1, like.dtype)}))
+    return level.whole(call(operation, {**values, first: full(tuple(like.shape), 0, like.dtype)}))
 
 
 RULES = {
@@ -393,7 +396,6 @@ RULES = {
     "attention": _attention, "attention_gradient": _attention,
     "convolution": _convolution, "convolution_input_gradient": _convolution,
     "convolution_weight_gradient": _convolution_weight,
-    "uniform_like": random, "normal_like": random, "integer_like": random, "dropout_with_key": random,
 }
 
 TRACEABLE = {elementwise, along_axes, decomposed, _unslice, _product, _matmul, _linear}

@@ -12,7 +12,8 @@ OPERATORS = {
     ("hash_tensor", "forward"): "a checksum of PyTorch's own", ("hash_tensor", "variants"): "a checksum of PyTorch's own",
     ("hash_tensor", "other dtypes"): "a checksum of PyTorch's own",
 }
-MODULES = {}
+MODULES = {name: "where PyTorch's gradient of 0 ** p is NaN ours is 0 (docs/conventions.md)"
+           for name in ("LPPool1d", "LPPool2d", "LPPool3d")}
 OPTIMIZERS = {}
 
 # operators of PyTorch's inside, without a public name

@@ -78,6 +78,8 @@ def value(x):
     if isinstance(x, (types.FunctionType, types.BuiltinFunctionType)):
         return function(x)
     if isinstance(x, torch.nn.Module):
+        if list(x.parameters()):
+            raise Untranslatable(f"a {type(x).__name__} with weights among the arguments")
         return getattr(facade.nn, type(x).__name__)()
     return x
 

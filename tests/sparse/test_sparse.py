@@ -373,3 +373,29 @@ def test_no_result_depends_on_the_number_of_threads():
                       made.coalesce().values().numpy().tobytes()])
     fl.set_num_threads(before)
     assert found[0] == found[1]
+
+
+def test_function_transforms_go_through_sparse_tensors():
+    places, w = [[0, 1, 1], [0, 2, 2]], fl.from_numpy(dense(3, 2, share=1))
+
+    def loss(values):
+        return (fl.sparse_coo_tensor(fl.tensor(places), values, (2, 3)).to_sparse_csr() @ w).pow(2).sum()
+    values = fl.tensor([1.0, 2.0, 3.0], dtype=fl.float64, requires_grad=True)
+    loss(values).backward()
+    same(fl.func.grad(loss)(values.detach()), values.grad.numpy())
+    same(fl.func.jvp(loss, (values.detach(),), (fl.ones(3).double(),))[1], values.grad.sum().numpy())
+    same(fl.func.vmap(loss)(fl.stack([values.detach()] * 2)), numpy.repeat(loss(values).item(), 2))
+    assert tuple(fl.func.hessian(loss)(values.detach()).shape) == (3, 3)
+
+
+@pytest.mark.parametrize("call", [
+    lambda x: fl.sparse.mm(x, fl.ones(4, 2).double()), lambda x: x * x, lambda x: fl.sparse.softmax(x, 1), lambda x: x.sum(0),
+    lambda x: x.t() @ x, lambda x: fl.cat([x, x]), lambda x: x.to_sparse_csr(), lambda x: x[1]])
+def test_finite_differences(call):
+    check = fl.sparse.as_sparse_gradcheck(fl.autograd.gradcheck)
+    assert check(call, sparse(dense(3, 4)).requires_grad_())
+
+
+def test_a_leaf_that_requires_grad_is_not_written_to():
+    with pytest.raises(RuntimeError, match="leaf Variable"):
+        sparse(dense(3, 4)).requires_grad_().mul_(2)

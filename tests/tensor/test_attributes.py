@@ -41,3 +41,15 @@ def test_subclasses_share_the_data():
     assert type(marked) is Marked and marked.data_ptr() == x.data_ptr() and marked.as_subclass(Marked) is marked
     with pytest.raises(TypeError, match="subclass of Tensor"):
         x.as_subclass(list)
+
+
+def test_elements_in_python():
+    x = fl.ones(2, 3)
+    assert x.map2_(fl.arange(3.0), fl.full((2, 1), 2.0), lambda a, b, c: a + b * c) is x
+    assert x.tolist() == [[1, 3, 5]] * 2
+
+
+def test_what_a_module_keeps_of_loaded_values():
+    own, other = fl.zeros(3), fl.ones(3, requires_grad=True)
+    assert own.module_load(other).data_ptr() == own.data_ptr() and own.tolist() == [1, 1, 1]
+    assert own.module_load(other, assign=True).data_ptr() == other.data_ptr()

@@ -60,3 +60,20 @@ def test_in_place_functions():
     x = fl.tensor([1.0, 4.0])
     assert fl.sqrt_(x) is x and x.tolist() == [1, 2]
     assert fl.zero_(x).tolist() == [0, 0]
+
+
+def test_from_file(tmp_path):
+    path = tmp_path / "numbers"
+    np.arange(6, dtype="float64").tofile(path)
+    private = fl.from_file(str(path), size=4, dtype=fl.float64)
+    assert private.tolist() == [0, 1, 2, 3] and private.dtype is fl.float64
+    private[0] = 9
+    assert np.fromfile(path)[0] == 0                                 # changes stay in memory
+    shared = fl.from_file(str(path), shared=True, size=6, dtype=fl.float64)
+    shared.mul_(2)
+    assert np.fromfile(path).tolist() == [0, 2, 4, 6, 8, 10]
+    made = fl.from_file(str(tmp_path / "new"), shared=True, size=3)
+    assert made.tolist() == [0, 0, 0] and (tmp_path / "new").stat().st_size == 12
+    assert fl.from_file(str(path)).shape == (0,)
+    with pytest.raises(RuntimeError, match="too small"):
+        fl.from_file(str(path), size=7, dtype=fl.float64)

@@ -5,6 +5,7 @@ import warnings
 
 from flambeau.base.errors import fail
 from flambeau.ops import image
+from flambeau.ops.antialias import antialiased
 from flambeau.ops.pooling import adaptive_avg_pool
 
 pixel_shuffle, pixel_unshuffle = image.pixel_shuffle, image.pixel_unshuffle
@@ -24,6 +25,7 @@ def interpolate(input, size=None, scale_factor=None, mode="nearest", align_corne
             'area'.
         align_corners: whether the corner elements' middles stay where they are (linear and cubic modes).
         recompute_scale_factor: work with the ratio of the sizes instead of the given factor.
+        antialias: take the mean of all elements under a result when it shrinks (bilinear and bicubic), also of uint8.
     """
     rank = input.dim() - 2
     if mode in ("nearest", "nearest-exact", "area"):
@@ -40,14 +42,14 @@ def interpolate(input, size=None, scale_factor=None, mode="nearest", align_corne
         raise ValueError("Anti-alias option is restricted to bilinear and bicubic modes and requires a 4-D "
                          "tensor as "
                          "input")
-    if antialias:
-        fail("interpolate", "antialias=True is not available yet", kind=NotImplementedError)
     sizes, factors = _sizes(input, rank, size, scale_factor, recompute_scale_factor)
     if min(sizes) < 1 or 0 in input.shape[1:]:
         fail("interpolate", "Input and output sizes should be greater than 0",
              f"{tuple(input.shape)} to {sizes}", kind=RuntimeError)
     if mode == "area":
         return adaptive_avg_pool("interpolate", rank, input, sizes)
+    if antialias:
+        return antialiased(input, sizes, factors, {"bilinear": "linear", "bicubic": "cubic"}[mode], bool(align_corners))
     return image.resample(input, sizes, factors, mode, bool(align_corners))
 
 
