@@ -51,10 +51,6 @@ class LUPivotsInfo(NamedTuple):
     pivots: Tensor
     info: Tensor
 
-class LossLogSum(NamedTuple):
-    loss: Tensor
-    log_sum: Tensor
-
 class MantissaExponent(NamedTuple):
     mantissa: Tensor
     exponent: Tensor
@@ -70,11 +66,6 @@ class MissingKeysUnexpectedKeys(NamedTuple):
 class OutputLoss(NamedTuple):
     output: Tensor
     loss: Tensor
-
-class OutputMeanVariance(NamedTuple):
-    output: Tensor
-    mean: Tensor
-    variance: Tensor
 
 class PLU(NamedTuple):
     P: Tensor

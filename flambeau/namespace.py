@@ -22,7 +22,8 @@ def table():
         found[name] = getattr(ops.view, name)
     found |= {name: getattr(ops, name) for name in ("bmm", "linear", "conv2d", "max_pool2d", "embedding")}
     found |= {name: getattr(_tensor.Tensor, name) for name in ("max", "min", "unbind", "masked_fill")}
-    found |= {"nonzero": indexing.nonzero, "backward": autograd.backward}
+    found |= {"nonzero": indexing.nonzero, "backward": autograd.backward,
+              "is_inference_mode_enabled": autograd.is_inference_mode_enabled}
     found |= {name: getattr(anomaly, name) for name in ("is_anomaly_enabled", "is_anomaly_check_nan_enabled")}
     found["set_anomaly_enabled"] = anomaly.set_detect_anomaly
     found |= {"device": device.Device, "dtype": dtype.DType, "get_default_dtype": dtype.get_default_dtype,

@@ -67,6 +67,8 @@ SWITCHES = (
     Switch("target", "FLAMBEAU_TARGET", "native", _choice("native", "generic", "avx2", "avx512"),
            "native, generic, avx2 or avx512",
            "The processor that kernels are compiled for."),
+    Switch("autotune", "FLAMBEAU_AUTOTUNE", False, _yes_or_no, "0 or 1",
+           "Choose schedules of kernels by measured time: what `flambeau.backends.autotune` is at the start."),
 )
 
 

@@ -17,8 +17,11 @@ def run(options):
     kinds = sorted({operation.kind for operation in REGISTRY.values()})
     if options.kind and options.kind not in kinds:
         return complain(f"no kind is called {options.kind!r}: {', '.join(kinds)}")
-    chosen = [operation for name, operation in sorted(REGISTRY.items())
-              if (options.kind is None or operation.kind == options.kind) and matches(name, options.pattern)]
+    chosen = [
+        operation
+        for name, operation in sorted(REGISTRY.items())
+        if (options.kind is None or operation.kind == options.kind) and matches(name, options.pattern)
+    ]
     if not chosen:
         return complain(f"no op matches {options.pattern!r}")
     rows = [row(operation) for operation in chosen]
@@ -29,8 +32,10 @@ def run(options):
     print("\n".join(painted(lines) if sys.stdout.isatty() else lines))
     public = sum(map(is_public, chosen))
     opaque, total = opaque_share()
-    print(f"\n{len(rows)} ops, {public} of them public; {opaque} of {total} public operations "
-          f"({100 * opaque / total:.0f} %) are Opaque or rest on an Opaque op")
+    print(
+        f"\n{len(rows)} ops, {public} of them public; {opaque} of {total} public operations "
+        f"({100 * opaque / total:.0f} %) are Opaque or rest on an Opaque op"
+    )
     return 0
 
 
@@ -44,5 +49,6 @@ def matches(name, pattern):
 def painted(lines):
     """The header bold, cells without content dim."""
     import re
+
     body = [re.sub(r"\bno: \S+(?: \S+)*", lambda found: DIM + found[0] + PLAIN, line) for line in lines[2:]]
     return [BOLD + lines[0] + PLAIN, lines[1], *body]

@@ -1,7 +1,7 @@
 """The matrix op x consumer: for every declared op what each part of the house does with it.
 
-A row is read off the declaration: the kind, the statements of the class, the tables of rules. No cell is empty; one
-that has nothing to show gives the reason, in words that start with "no".
+A row is read off the declaration: the kind, the statements of the class, the tables of rules. No cell is
+empty; one that has nothing to show gives the reason, in words that start with "no".
 """
 
 import inspect
@@ -15,7 +15,20 @@ from flambeau.ops.spec import FUNCTIONS, REGISTRY
 from flambeau.runtime._core import Tensor
 from flambeau.transform import rules
 
-COLUMNS = ("op", "kind", "eager", "compiled", "derivative", "vmap", "jvp", "complex", "dtypes", "in-place", "out=", "tested")
+COLUMNS = (
+    "op",
+    "kind",
+    "eager",
+    "compiled",
+    "derivative",
+    "vmap",
+    "jvp",
+    "complex",
+    "dtypes",
+    "in-place",
+    "out=",
+    "tested",
+)
 TEMPLATE = re.compile(r"templates\.(\w+(?:\.\w+)?)")
 CALLS = re.compile(r"\b([a-z]\w*)\(")
 SHORT = {"bool": "b", "int": "i", "uint": "u", "float": "f", "bfloat": "bf", "complex": "c"}
@@ -29,9 +42,20 @@ def is_public(operation):
 
 def row(operation):
     """The cells of an op, in the order of COLUMNS."""
-    return (operation.name, operation.kind, eager(operation), compiled(operation), derivative(operation), vmap(operation),
-            jvp(operation), complex_form(operation), dtypes(operation), inplace(operation), out(operation),
-            tested(operation))
+    return (
+        operation.name,
+        operation.kind,
+        eager(operation),
+        compiled(operation),
+        derivative(operation),
+        vmap(operation),
+        jvp(operation),
+        complex_form(operation),
+        dtypes(operation),
+        inplace(operation),
+        out(operation),
+        tested(operation),
+    )
 
 
 def eager(operation):
@@ -49,8 +73,12 @@ def compiled(operation):
     if isinstance(operation, Template):
         name = stated_templates(operation)
         return "template " + name if name else "steps of its own" if operation.lower else "row loop"
-    return {"elementwise": "fused loop", "reduction": "row loop", "view": "index map", "create": "fused loop"}.get(
-        operation.kind, "steps of its own")
+    return {
+        "elementwise": "fused loop",
+        "reduction": "row loop",
+        "view": "index map",
+        "create": "fused loop",
+    }.get(operation.kind, "steps of its own")
 
 
 def stated_templates(operation):
@@ -60,7 +88,9 @@ def stated_templates(operation):
     if not inspect.isfunction(function):
         return ""
     texts = [source(function)]
-    texts += [source(f) for n in CALLS.findall(texts[0]) if inspect.isfunction(f := function.__globals__.get(n))]
+    texts += [
+        source(f) for n in CALLS.findall(texts[0]) if inspect.isfunction(f := function.__globals__.get(n))
+    ]
     return ", ".join(dict.fromkeys(name for text in texts for name in TEMPLATE.findall(text)))
 
 
@@ -84,7 +114,11 @@ def vmap(operation):
     if operation.name in rules.RULES:
         return "rule by name"
     rule = rules.rule_for(operation)
-    if operation.kind == "composite" and getattr(operation, "draws", False) or rule is rules.example_by_example:
+    if (
+        operation.kind == "composite"
+        and getattr(operation, "draws", False)
+        or rule is rules.example_by_example
+    ):
         return "example by example"
     return "op by op" if rule is rules.decomposed else "rule of its kind"
 
@@ -111,20 +145,30 @@ def complex_form(operation):
         return "parts" if operation.name in ("sum", "mean", "any", "all") else "no: refused, no order"
     if operation.kind == "scan":
         return "parts" if operation.name in ("cumsum", "suffix_sum", "delay") else "no: refused, no order"
-    return {"contraction": "products of parts", "window": "products of parts", "sort": "no: refused, no order",
-            "composite": "op by op", "create": "no: no operands", "random": "no: draws are real"}.get(
-                operation.kind, "elements as they are")
+    return {
+        "contraction": "products of parts",
+        "window": "products of parts",
+        "sort": "no: refused, no order",
+        "composite": "op by op",
+        "create": "no: no operands",
+        "random": "no: draws are real",
+    }.get(operation.kind, "elements as they are")
 
 
 def dtypes(operation):
     """The dtypes the class is tested with, families in one letter: f16-64."""
     if not operation.dtypes:
-        return {"composite": "those of its ops", "opaque": "checked by itself"}.get(operation.kind, "those of its operands")
+        return {"composite": "those of its ops", "opaque": "checked by itself"}.get(
+            operation.kind, "those of its operands"
+        )
     families = {}
     for dtype in operation.dtypes:
         letters, digits = re.fullmatch(r"([a-z]+)(\d*)", dtype.name).groups()
         families.setdefault(SHORT[letters], []).append(digits)
-    return " ".join(name if digits == [""] else name + "/".join(sorted(digits, key=int)) for name, digits in families.items())
+    return " ".join(
+        name if digits == [""] else name + "/".join(sorted(digits, key=int))
+        for name, digits in families.items()
+    )
 
 
 def inplace(operation):
@@ -133,13 +177,20 @@ def inplace(operation):
     if not is_public(operation):
         return "no: internal"
     return "no: " + {"view": "a view", "create": "no operands", "reduction": "another shape"}.get(
-        operation.kind, "not in PyTorch")
+        operation.kind, "not in PyTorch"
+    )
 
 
 def out(operation):
     if not is_public(operation):
         return "no: internal"
-    return "no: a view" if operation.kind == "view" else "no: no such form" if operation.kind == "random" else "yes"
+    return (
+        "no: a view"
+        if operation.kind == "view"
+        else "no: no such form"
+        if operation.kind == "random"
+        else "yes"
+    )
 
 
 # ---------------------------------------------------------------------------------- where it is tested
@@ -147,7 +198,9 @@ def tested(operation):
     """The test that draws from the registry, the op whose derivative it is, or the files that name it."""
     if operation.reference is not None and operation.dtypes and operation.kind not in ("random", "create"):
         return "test_every_op"
-    owners = [other.name for other in REGISTRY.values() if other is not operation and calls(other, operation.name)]
+    owners = [
+        other.name for other in REGISTRY.values() if other is not operation and calls(other, operation.name)
+    ]
     if owners:
         return "as part of " + owners[0]
     found = [path.name for path, text in test_texts() if re.search(rf"\b{operation.name.strip('_')}", text)]
@@ -161,7 +214,9 @@ def tested(operation):
 
 def calls(operation, name):
     """True if a derivative or a composite's body names the op."""
-    return any(mentions(function, name) for function in (operation.derivative, getattr(operation, "compute", None)))
+    return any(
+        mentions(function, name) for function in (operation.derivative, getattr(operation, "compute", None))
+    )
 
 
 def mentions(function, name):
@@ -186,8 +241,13 @@ def public_functions():
         module = import_module("flambeau." + space.partition(".")[0])
         for part in space.split(".")[1:]:
             module = getattr(module, part)
-        found |= {f"{space}.{name}": getattr(module, name) for name in getattr(module, "__all__", dir(module))
-                  if callable(getattr(module, name)) and not name.startswith("_") and not inspect.isclass(getattr(module, name))}
+        found |= {
+            f"{space}.{name}": getattr(module, name)
+            for name in getattr(module, "__all__", dir(module))
+            if callable(getattr(module, name))
+            and not name.startswith("_")
+            and not inspect.isclass(getattr(module, name))
+        }
     once = {}
     for name, function in found.items():
         once.setdefault(id(function), (name, function))
@@ -196,13 +256,16 @@ def public_functions():
 
 def opaque_share():
     """(public operations that are Opaque ops or call one, all public operations)."""
-    opaque = {id(o.function) for o in REGISTRY.values() if o.kind == "opaque" and o.name != "cat"}   # cat copies in place
+    opaque = {
+        id(o.function) for o in REGISTRY.values() if o.kind == "opaque" and o.name != "cat"
+    }  # cat copies in place
     functions = public_functions().values()
     return sum(rests_on(function, opaque) for function in functions), len(functions)
 
 
 def rests_on(function, targets, depth=3):
-    """True if the function is one of those with these ids, or names one in its body or in those of functions it names."""
+    """True if the function is one of those with these ids, or names one in its body or in those of functions
+    it names."""
     if id(function) in targets:
         return True
     function = inspect.unwrap(function)

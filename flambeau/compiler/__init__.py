@@ -1,6 +1,8 @@
 """The compiler: graphs to plans of native kernels. Importing it installs it for the ops."""
 
+from flambeau.base.flags import flags
 from flambeau.ops import plans
+from flambeau.runtime import _core
 
 
 class _Compiler:
@@ -20,3 +22,5 @@ class _Compiler:
 
 
 plans.install(_Compiler())
+if flags.autotune:
+    _core.set_autotune(True)

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from math import prod
 
 from flambeau.compiler import index_math as I
-from flambeau.compiler import conv_direct, conv_pack, pipeline
+from flambeau.compiler import conv_direct, conv_pack
 from flambeau.compiler.conv_choices import DIRECT
-from flambeau.compiler.conv_schedule import (Register, Shape, backward_axis, forward_axis, kernel_shape,
+from flambeau.compiler.conv_schedule import (FLAT, Register, Shape, backward_axis, forward_axis, kernel_shape,
                                              schedule)
 from flambeau.compiler.recipe import FLOORDIV, MAX, WORK
 from flambeau.ir import loops as L
@@ -83,22 +83,29 @@ class Direct:
         C, K = C // groups, K // groups
         if self.backward:
             C, D, H, W, K, OD, OH, OW = K, OD, OH, OW, C, D, H, W
-        tiles = schedule(self.limits, rows, columns, groups, N * OD, C, K, OH, OW)
+        flat = self.axes[0] == (FLAT,)      # else the weights of a block of channels return for each depth
+        tiles = schedule(self.limits, rows, columns, groups, N, OD, C, K, OH, OW, int(flat))
         window = {"groups": groups, "taps": self.spec.taps, "channels": self.shape.channels}
         sizes = {"N": N, "C": C, "D": D, "H": H, "W": W, "K": K, "OD": OD, "OH": OH, "OW": OW}
         return {**sizes, **window, **tiles}
 
     def packed_size(self, params):
-        """Elements of the packed weights."""
-        return conv_pack.packed_size(self.shape, self.spec.taps, self.spec.groups, params["C"], params["K"])
+        """Elements of the packed weights, or of the room to pack them."""
+        spec, classes = self.spec, len(self.axes[1])
+        before = conv_pack.packed_size(self.shape, spec.taps, spec.groups, params["C"], params["K"])
+        images = (params["N"] + params["tile_images"] - 1) // params["tile_images"]
+        strips = images * params["OD"] * params["block_tiles"] * params["column_tiles"]
+        room = strips * (spec.groups * classes * conv_direct.region(self.shape, spec.taps))
+        return before + (room - before) * params["inside"]
 
 
 def conv2d_forward(spec, name="conv2d", epilogue=None, target=None, choice=DIRECT.default):
     """output[n, k] = bias[k] + sum over c, q, r, s of input[n, c, moved by (q, r, s)] * weight[k, c, q, r, s]
 
     Returns a Direct. Its `pack` has buffers weight (K, C / groups, taps) and packed; its `kernel` has source
-    (N, C, D, H, W), weights (the packed ones), bias (K,) if spec.bias, and result (N, K, OD, OH, OW).
-    epilogue(b, value): what happens to a finished element before it is stored, such as an activation. choice: see compiler.conv_choices.
+    (N, C, D, H, W), weight, weights (the packed ones), bias (K,) if spec.bias, and result (N, K, OD, OH, OW).
+    epilogue(b, value): what happens to a finished element before it is stored, such as an activation.
+    choice: see compiler.conv_choices.
     """
     return _direct(spec, False, name, epilogue, target, choice)
 
@@ -117,7 +124,7 @@ def _direct(spec, backward, name, epilogue, target, choice):
     pack = conv_pack.pack_weights(shape, backward, wide, spec.dtype)
     kernel = tuple(taps for taps, *_ in spec.axes)
     template = conv_direct.direct_template(name, shape, kernel, axes, groups, wide, spec.dtype,
-                                           in_place=spec.pointwise and spec.dtype is wide)
+                                           backward, in_place=spec.pointwise and spec.dtype is wide)
     image = I.mul(I.index("OH"), I.index("OW"))
 
     def store(b, plane, channel, place, value, mask):
@@ -143,21 +150,25 @@ def launch(planner, which, inputs, out, spec, image, filtered):
     params = {**dict(zip(names, image)), "K": filtered[1], **dict(zip(("OW", "OH", "OD"), filtered[:1:-1]))}
     sizes = direct.params(**{name: Register.of(recipe, size) for name, size in params.items()})
     source, weight, *bias = inputs
-    channels, outputs = (params[name] // spec.groups for name in ("KC" if direct.backward else "CK"))
-    packed = recipe.buffer(spec.accumulator, (direct.packed_size({"C": channels, "K": outputs}),))
+    room = direct.packed_size(sizes)
+    packed = recipe.buffer_of(spec.accumulator, _register(recipe, room))
     weights = params["C"] * params["K"] * spec.taps // spec.groups
     _launch(recipe, direct.pack, [weight, packed], sizes, weights * PACKING)
     work = 2 * weights * prod(filtered[2:]) * image[0]
-    _launch(recipe, direct.kernel, [source, packed, *bias, out], sizes, work, choice.grain)
+    _launch(recipe, direct.kernel, [source, weight, packed, *bias, out], sizes, work, choice.grain)
 
 
 def _launch(recipe, kernel, operands, sizes, work, grain=1):
     """Add the launch of a kernel; `sizes`: ints and Registers by the names of its params."""
-    registers = {name: size.number if isinstance(size, Register) else recipe.register(size)
-                 for name, size in sizes.items()}
+    registers = {name: _register(recipe, size) for name, size in sizes.items()}
     one = recipe.register(1)
     extent = recipe.expression(kernel.extent, registers)
     step = recipe.compute(FLOORDIV, recipe.register(work), recipe.compute(MAX, extent, one))
     grain = recipe.compute(FLOORDIV, recipe.register(4 * WORK * grain), recipe.compute(MAX, step, one))
     params = [registers[p] for p in kernel.params]
-    recipe.launch(pipeline.build_kernel(kernel), operands, params, extent, recipe.compute(MAX, grain, one))
+    recipe.launch(kernel, operands, params, extent, recipe.compute(MAX, grain, one))
+
+
+def _register(recipe, size):
+    """The register of a size: an int or a Register."""
+    return size.number if isinstance(size, Register) else recipe.register(size)

@@ -1,17 +1,19 @@
 """Direct convolution as a Loops template: sums in registers, output channels along the lanes.
 
-    for each row of the result: (image, group, depth, class of rows, blocks of output channels, columns, row)
-        for each tile of such rows that lie one above the other:
+    for each step of a strip: (images, group, depth, class of rows, blocks of output channels, columns, rows)
+        for each tile of the strip, rows that lie one above the other or whole images:
             for each class of columns, block of the source's channels, depth of the window:
-                pack the strip of the source that the tile sees: [channel][row][column], zeros outside
-                for each block of output channels, row of the tile, and few pixels in it:
-                    registers of sums: + source (one element for all lanes) * packed weights, taps x channels
+                pack the strip of the source that the tile sees: [channel][image][row][column], zeros outside
+                for each block of output channels:
+                    pack its weights, where they are not packed yet
+                    for a few pixels of the tile at a time, whose places in the strip stand in a table:
+                        registers of sums: + source (one element for all lanes) * weights, taps x channels
             turn the sums, [pixel][output channel], round and hand them to the splice `result`
 
 Forward and backward differ in the `Axis`es (conv_schedule) and in how weights are packed (conv_pack). Order
 of additions of a sum: blocks of channels, depths of the window, its rows, its columns, channels of the block;
-one fma after another, from zero. All else (tiles, lanes, register blocks) may be chosen freely: rows are the
-unit of the extent, so that threads get equal shares.
+one fma after another, from zero. All else (tiles, lanes, register blocks) may be chosen freely: mostly rows
+are the unit of the extent, so that threads get equal shares.
 """
 
 from contextlib import contextmanager
@@ -19,7 +21,7 @@ from math import prod
 
 from flambeau.compiler import index_math as I
 from flambeau.compiler.conv_narrow import Narrow
-from flambeau.compiler.conv_pack import transposed
+from flambeau.compiler.conv_pack import Pack, transposed
 from flambeau.compiler.conv_schedule import FLAT, SCHEDULE, most
 from flambeau.ir import loops as L
 from flambeau.types.dtype import int32, int64
@@ -27,27 +29,40 @@ from flambeau.types.dtype import int32, int64
 SIZES = ("N", "C", "D", "H", "W", "K", "OD", "OH", "OW")    # C, K: channels of source and result, of a group
 PARAMS = (*SIZES, *SCHEDULE)
 AHEAD = 32          # elements: how far in front the source is fetched where it is read in place
+LEFT = (1, 4)       # pixels of the register blocks for what whole ones leave, some done in vain
 
 
-def direct_template(name, shape, kernel, axes, groups, dtype, stored, in_place=False):
+def strips():
+    """How many strips there are, but for groups and classes of rows."""
+    images = I.ceil_div(I.index("N"), I.index("tile_images"))
+    return I.mul(images, *(I.index(p) for p in ("OD", "block_tiles", "column_tiles")))
+
+
+def direct_template(name, shape, kernel, axes, groups, dtype, stored, backward=False, in_place=False):
     """The kernel with `result` unfilled: a SpliceStore of (plane, channel, place, value, mask).
 
     shape: a Shape; kernel: taps of the weight on the three axes; axes: the classes of depths, rows, columns.
-    Buffers: `source` (N, groups * C, D, H, W) of dtype `stored`; `weights` as packed by conv_pack, `dtype`,
-    in which sums are. Params: PARAMS. An element of the result (N, groups * K, OD, OH, OW) is number `place`
+    Buffers: `source` (N, groups * C, D, H, W) of dtype `stored`; `weight` likewise, and `weights`, as packed
+    by conv_pack or room to pack them (`region` elements a strip), of `dtype`, in which sums are. Params:
+    PARAMS. An element of the result (N, groups * K, OD, OH, OW) is number `place`
     of plane number `plane`; `place` is the first of consecutive ones, or a vector. in_place: the source is
     read where it is, not packed: for windows of one tap, without stride and padding, of images of one row.
     """
-    writer = _Direct(shape, kernel, axes, groups, dtype, stored, in_place)
-    parts = (I.index(p) for p in ("N", "OD", "block_tiles", "column_tiles", "height"))
-    extent = I.mul(*parts, groups * len(axes[1]))
-    buffers = L.Buffer("source", stored, "r"), L.Buffer("weights", dtype, "r")
+    writer = _Direct(shape, kernel, axes, groups, dtype, stored, backward, in_place)
+    extent = I.mul(strips(), I.index("steps"), groups * len(axes[1]))
+    buffers = (L.Buffer("source", stored, "r"), L.Buffer("weight", stored, "r"),
+               L.Buffer("weights", dtype, "rw"))
     return L.Kernel(name, buffers, PARAMS, extent, writer.body())
 
 
+def region(shape, taps):
+    """Elements of the room where a strip packs its weights."""
+    return shape.channels * taps * shape.outputs
+
+
 class _Direct:
-    def __init__(self, shape, kernel, axes, groups, dtype, stored, in_place):
-        self.shape, self.groups, self.kernel = shape, groups, kernel
+    def __init__(self, shape, kernel, axes, groups, dtype, stored, backward, in_place):
+        self.shape, self.groups, self.kernel, self.backward = shape, groups, kernel, backward
         self.depths, self.rows, self.columns = axes
         self.dtype, self.stored, self.in_place = dtype, stored, in_place
         self.taps = prod(kernel)
@@ -60,13 +75,17 @@ class _Direct:
         self.pitch = b.let(I.add(I.mul(I.sub(self.size["tile_columns"], 1), self.columns[0].stride),
                                  most(self.columns, "span")), "pitch")
         self.narrow = b.let(L.apply("le", self.size["K"], L.as_index(Narrow.most_outputs(shape))), "narrow")
-        height = self.size["height"]
-        with b.loop("strip_number", I.div(L.BEGIN, height), I.ceil_div(L.END, height)) as number:
+        self.inside = b.let(L.apply("gt", self.size["inside"], L.as_index(0)), "packs_inside")
+        size = {**self.size, "taps": L.as_index(self.taps)}
+        self.weights = Pack(b, shape, self.backward, self.dtype, self.stored, size, "weights", True)
+        steps = self.size["steps"]
+        step_rows = b.let(I.div(self.size["height"], steps), "step_rows")
+        with b.loop("strip_number", I.div(L.BEGIN, steps), I.ceil_div(L.END, steps)) as number:
             self.place_strip(number)
-            begin = b.let(I.mul(number, height))
-            start = b.let(I.maximum(I.sub(L.BEGIN, begin), 0), "strip_start")
+            begin = b.let(I.mul(number, steps))
+            start = b.let(I.mul(I.maximum(I.sub(L.BEGIN, begin), 0), step_rows), "strip_start")
             there = self.places(self.size["OH"], len(self.rows), self.row_class)
-            stop = I.minimum(I.sub(L.END, begin), there)
+            stop = I.minimum(I.mul(I.sub(L.END, begin), step_rows), there)
             count = b.let(I.maximum(I.sub(stop, start), 0), "strip_height")
             tiles = b.let(I.ceil_div(count, self.size["tile_rows"]), "tiles")
             with b.loop("tile_number", 0, tiles) as tile:
@@ -74,8 +93,10 @@ class _Direct:
                 self.y = b.let(I.add(start, first), "first_row")
                 self.tile_rows = b.let(I.sub(I.add(start, after), self.y), "rows_here")
                 self.run_tile()
-        most_sums = max(shape.sums, Narrow.sums(shape) * len(self.columns))
+        wide_sums = shape.sums + shape.block_pixels * shape.outputs * len(self.columns)
+        most_sums = max(wide_sums, Narrow.sums(shape) * len(self.columns))
         b.local("sums", self.dtype, most_sums + shape.lanes * shape.outputs)
+        b.local("places", int64, shape.pixels + shape.block_pixels)
         if not self.in_place:       # vectors reach beyond the end of a row
             b.local("strip", self.dtype, shape.strip + shape.lanes * (self.columns[0].stride + 1))
         b.local("turned", self.dtype, shape.lanes ** 2 * len(self.columns))
@@ -83,13 +104,16 @@ class _Direct:
 
     # ---- which tile
     def place_strip(self, number):
-        """Take the number of a strip of rows apart."""
-        b, size = self.b, self.size
+        """Take the number of a strip apart."""
+        b, size, self.strip_number = self.b, self.size, number
         number, column = self.split(number, size["column_tiles"])
         number, block = self.split(number, size["block_tiles"])
         number, self.row_class = self.split(number, len(self.rows))
-        self.image_group, self.depth_place = self.split(number, size["OD"])
-        self.group = b.let(I.rem(self.image_group, self.groups), "group")
+        number, self.depth_place = self.split(number, size["OD"])
+        number, self.group = self.split(number, self.groups)
+        first = b.let(I.mul(number, size["tile_images"]), "first_image")
+        self.images = b.let(I.minimum(size["tile_images"], I.sub(size["N"], first)), "images_here")
+        self.image_group = b.let(I.add(I.mul(first, self.groups), self.group), "image_group")
         self.block = b.let(I.mul(block, size["tile_blocks"]), "first_block")
         blocks = I.minimum(size["tile_blocks"], I.sub(self.blocks, self.block))
         self.tile_blocks = b.let(blocks, "blocks_here")
@@ -123,12 +147,19 @@ class _Direct:
     # ---- one tile
     def run_tile(self):
         b, shape = self.b, self.shape
-        self.pixels = b.let(I.mul(self.tile_rows, self.tile_columns), "pixels_here")
+        self.image_pixels = b.let(I.mul(self.tile_rows, self.tile_columns), "image_pixels")
+        self.pixels = b.let(I.mul(self.images, self.image_pixels), "pixels_here")
+        self.room = b.let(I.round_up(self.pixels, shape.block_pixels), "room")
         below = I.mul(I.sub(self.tile_rows, 1), self.rows[0].stride)
         self.strip_rows = b.let(I.add(below, shape.tall), "strip_rows")
-        plane = self.size["W"] if self.in_place else I.mul(self.strip_rows, self.pitch)
-        self.plane = b.let(plane, "strip_plane")
-        narrow, wide_part = Narrow(self), I.mul(self.tile_blocks, self.pixels, shape.outputs)
+        if self.in_place:
+            self.plane = self.size["W"]
+            self.image_step = b.let(I.mul(self.size["C"], self.groups, self.plane), "image_step")
+        else:
+            self.image_step = b.let(I.mul(self.strip_rows, self.pitch), "image_step")
+            self.plane = b.let(I.mul(self.images, self.image_step), "strip_plane")
+        self.note_places()
+        narrow, wide_part = Narrow(self), I.mul(self.tile_blocks, self.room, shape.outputs)
         self.part = b.let(L.apply("select", self.narrow, narrow.start_tile(), wide_part), "part")
         zero = b.const(0.0, self.dtype, shape.lanes)
         with b.loop("z", 0, I.mul(self.part, len(self.columns)), shape.lanes) as z:
@@ -136,14 +167,33 @@ class _Direct:
         with b.loop("phase", 0, len(self.columns)) as phase:
             self.column_axis = self.chosen(self.columns, phase)
             self.at_phase = b.let(I.mul(self.part, phase))
-            with b.loop("c0", 0, self.size["C"], shape.channels) as c0:
+            channels = self.size["C"]
+            if min(axis.count for axis in (*self.rows, *self.columns)) == 0:    # some classes see nothing
+                seen = L.apply("gt", I.mul(self.row_axis["count"], self.column_axis["count"]), L.as_index(0))
+                channels = b.let(L.apply("select", seen, channels, L.as_index(0)))
+            with b.loop("c0", 0, channels, shape.channels) as c0:
                 self.c0 = c0
                 self.depth = b.let(I.minimum(I.sub(self.size["C"], c0), shape.channels), "depth")
                 self.each_depth(narrow)
         with b.branch(self.narrow):
+            self.image = self.image_group
             narrow.finish()
         with b.branch(b.not_(self.narrow)):
             self.finish()
+
+    def note_places(self):
+        """Where in the strip each pixel of the tile begins to see; behind the last one copies of it."""
+        b, stride = self.b, self.columns[0].stride
+        line = b.let(I.mul(self.pitch, self.rows[0].stride))
+        with b.loop("i", 0, self.images) as i, b.loop("y", 0, self.tile_rows) as y:
+            place = b.let(I.add(I.mul(i, self.image_step), I.mul(y, line)))
+            pixel = b.let(I.add(I.mul(i, self.image_pixels), I.mul(y, self.tile_columns)))
+            with b.loop("x", 0, self.tile_columns) as x:
+                b.store("places", I.add(pixel, x), b.let(I.add(place, I.mul(x, stride))))
+        with b.branch(L.apply("gt", self.pixels, L.as_index(0))):
+            last = b.load("places", I.sub(self.pixels, 1), int64)
+            with b.loop("behind", self.pixels, self.room) as behind:
+                b.store("places", behind, last)
 
     def each_depth(self, narrow):
         """Loop over the depths of the window that lie in the source."""
@@ -176,7 +226,8 @@ class _Direct:
             self.each_register_block(block)
 
     def pack_strip(self):
-        """The strip's channels, row after row: what a vector writes too much, the next row corrects."""
+        """The strip's channels, row after row: what a vector writes too much, the next row corrects. The
+        block of channels that comes next is fetched."""
         b, size, lanes = self.b, self.size, self.shape.lanes
         top = b.let(I.add(I.mul(self.y, self.rows[0].stride), self.row_axis["origin"]))
         left = b.let(I.add(I.mul(self.x, self.columns[0].stride), self.column_axis["origin"]))
@@ -188,73 +239,111 @@ class _Direct:
         inside = I.maximum(I.sub(I.sub(size["W"], left), whole), 0)
         rest = b.let(I.add(whole, I.mul(I.div(inside, lanes), lanes)))
         whole, rest = (b.let(I.minimum(end, I.round_up(self.pitch, lanes))) for end in (whole, rest))
-        with b.loop("c", 0, self.depth) as c, b.loop("row", 0, self.strip_rows) as row:
-            down = I.mul(row, self.rows[0].step if self.shape.apart else 1)
-            y = b.let(I.add(top, down))
-            there = b.and_(L.apply("ge", y, L.as_index(0)), L.apply("lt", y, size["H"]))
-            line = b.let(I.add(I.mul(I.add(first, I.mul(c, channel_rows), down), size["W"]), left))
-            to = b.let(I.add(I.mul(c, self.plane), I.mul(row, self.pitch)))
+        image_rows = b.let(I.mul(channel_rows, size["C"], self.groups))
+        self.ahead = b.let(I.mul(channel_rows, size["W"], self.shape.channels), "ahead")
+        short = b.let(L.apply("le", self.pitch, L.as_index(lanes)), "short")
+        mask = b.let(self.in_columns(left))
+
+        def each_row(pack):
+            with b.loop("c", 0, self.depth) as c, b.loop("i", 0, self.images) as i, \
+                    b.loop("row", 0, self.strip_rows) as row:
+                down = I.mul(row, self.rows[0].step if self.shape.apart else 1)
+                y = b.let(I.add(top, down))
+                there = b.and_(L.apply("ge", y, L.as_index(0)), L.apply("lt", y, size["H"]))
+                line = I.add(first, I.mul(c, channel_rows), I.mul(i, image_rows), down)
+                line = b.let(I.add(I.mul(line, size["W"]), left))
+                to = I.add(I.mul(c, self.plane), I.mul(i, self.image_step), I.mul(row, self.pitch))
+                pack(there, line, b.let(to))
+
+        def long_row(there, line, to):
             with b.branch(there):
                 self.pack_edge(0, whole, line, left, to)
                 with b.loop("column", whole, rest, lanes) as column:
-                    value = b.load("source", I.add(line, column), self.stored, lanes)
+                    place = b.let(I.add(line, column))
+                    b.prefetch("source", I.add(place, self.ahead))
+                    value = b.load("source", place, self.stored, lanes)
                     b.store("strip", I.add(to, column), b.cast(value, self.dtype))
                 self.pack_edge(rest, self.pitch, line, left, to)
             with b.branch(b.not_(there)):
                 with b.loop("column", 0, self.pitch, lanes) as column:
                     b.store("strip", I.add(to, column), b.const(0.0, self.dtype, lanes))
 
+        def short_row(there, line, to):
+            self.pack_vector(line, to, L.apply("and", mask, L.splat(there, lanes)))
+
+        with b.branch(short):
+            each_row(short_row)
+        with b.branch(b.not_(short)):
+            each_row(long_row)
+
+    def in_columns(self, place):
+        """The lanes that lie in the image's columns, if the first one is at `place`."""
+        lanes, width = self.shape.lanes, self.b.call("cast", self.size["W"], dtype=int32)
+        first = L.splat(L.apply("cast", place, dtype=int32), lanes)
+        places = L.apply("add", first, L.Apply(int32, lanes, "lane", ()))
+        return I.within(places, width)
+
+    def pack_vector(self, line, to, mask):
+        b, lanes = self.b, self.shape.lanes
+        zero = b.const(0.0, self.stored, lanes)
+        b.prefetch("source", I.add(line, self.ahead))
+        value = b.load("source", line, self.stored, lanes, b.let(mask), zero)
+        b.store("strip", to, b.cast(value, self.dtype))
+
     def pack_edge(self, start, stop, line, left, to):
         """Columns of a row that may lie outside of the image."""
-        b, lanes = self.b, self.shape.lanes
-        width = b.call("cast", self.size["W"], dtype=int32)
-        with b.loop("column", start, stop, lanes) as column:
-            begin = L.apply("cast", b.let(I.add(left, column)), dtype=int32)
-            places = L.apply("add", L.splat(begin, lanes), L.Apply(int32, lanes, "lane", ()))
-            mask = b.let(I.within(places, width))
-            value = b.load("source", I.add(line, column), self.stored, lanes, mask,
-                           b.const(0.0, self.stored, lanes))
-            b.store("strip", I.add(to, column), b.cast(value, self.dtype))
+        with self.b.loop("column", start, stop, self.shape.lanes) as column:
+            mask = self.in_columns(self.b.let(I.add(left, column)))
+            self.pack_vector(I.add(line, column), I.add(to, column), mask)
 
     def each_register_block(self, block):
-        """The rows of the tile, cut into the fewest pieces, as equal as they can be."""
+        """Whole register blocks, then one for the pixels that are left."""
         b, shape, size = self.b, self.shape, self.size
-        left = b.let(I.sub(size["K"], I.mul(I.add(self.block, block), shape.outputs)))
+        block = b.let(I.add(self.block, block), "this_block")
+        left = b.let(I.sub(size["K"], I.mul(block, shape.outputs)))
         few = b.let(L.apply("le", left, L.as_index(shape.lanes)))
-        start = I.mul(I.add(I.mul(self.group, self.blocks), self.block, block), size["C"])
-        self.at_weights = b.let(I.mul(I.add(start, self.c0), self.taps * shape.outputs))
-        pieces = b.let(I.ceil_div(self.tile_columns, shape.block_pixels))
-        sums = b.let(I.add(I.mul(block, self.pixels, shape.outputs), self.at_phase))
-        with b.loop("y", 0, self.tile_rows) as y, b.loop("piece", 0, pieces) as piece:
-            x = b.let(I.div(I.mul(piece, self.tile_columns), pieces))
-            stop = I.div(I.mul(I.add(piece, 1), self.tile_columns), pieces)
-            width = b.let(I.sub(stop, x))
-            at = b.let(I.add(sums, I.mul(I.add(I.mul(y, self.tile_columns), x), shape.outputs)))
-            strip = I.add(I.mul(y, self.rows[0].stride, self.pitch), I.mul(x, self.columns[0].stride))
-            strip = b.let(I.add(self.seen, strip))
-            with b.branch(few):
-                self.widths(width, 1, at, strip)
-            with b.branch(b.not_(few)):
-                self.widths(width, shape.vectors, at, strip)
+        start = I.mul(I.add(I.mul(self.group, self.blocks), block), size["C"])
+        start = b.let(I.mul(I.add(start, self.c0), self.taps * shape.outputs))
+        here = b.let(I.mul(self.strip_number, region(shape, self.taps)))
+        self.at_weights = b.let(L.apply("select", self.inside, here, start), "at_weights")
+        with b.branch(self.inside):
+            self.pack_weights(I.mul(block, shape.outputs))
+        sums = b.let(I.add(I.mul(I.sub(block, self.block), self.room, shape.outputs), self.at_phase))
+        whole = b.let(I.mul(I.div(self.pixels, shape.block_pixels), shape.block_pixels))
+        rest = b.let(I.sub(self.pixels, whole))
+        for vectors, this in ((1, few), (shape.vectors, b.not_(few))):
+            with b.branch(this):
+                with b.loop("pixel", 0, whole, shape.block_pixels) as pixel:
+                    self.register_block(shape.block_pixels, vectors, sums, pixel)
+                sizes = (*(n for n in LEFT if n < shape.block_pixels), shape.block_pixels)
+                for fewer, count in zip((0, *sizes), sizes):
+                    more = b.call("gt", rest, L.as_index(fewer))
+                    with b.branch(b.and_(more, L.apply("le", rest, L.as_index(count)))):
+                        self.register_block(count, vectors, sums, whole)
 
-    def widths(self, width, vectors, at, strip):
-        for pixels in range(1, self.shape.block_pixels + 1):
-            with self.b.branch(L.apply("eq", width, L.as_index(pixels))):
-                self.register_block(pixels, vectors, at, strip)
+    def pack_weights(self, first):
+        """A block of outputs from the group's output `first` on, the block of channels, all taps."""
+        b, lanes = self.b, self.shape.lanes
+        with b.loop("vector", 0, self.shape.vectors) as v:
+            self.weights.choose_outputs(self.group, b.let(I.add(first, I.mul(v, lanes)), "first_output"))
+            self.weights.pack(self.c0, self.depth, b.let(I.add(self.at_weights, I.mul(v, lanes))))
 
-    def register_block(self, pixels, vectors, at, strip):
+    def register_block(self, pixels, vectors, sums, pixel):
+        """Adds to the sums of `pixels` pixels from number `pixel` on."""
         b, shape, dtype = self.b, self.shape, self.dtype
         lanes, strip_name = shape.lanes, "source" if self.in_place else "strip"
+        at = b.let(I.add(sums, I.mul(pixel, shape.outputs)))
+        seen = [b.load("places", I.add(pixel, p), int64) for p in range(pixels)]
         places = [[I.add(at, p * shape.outputs + v * lanes) for v in range(vectors)] for p in range(pixels)]
         sums = [[b.declare(L.Load(dtype, lanes, "sums", place)) for place in row] for row in places]
-        with self.each_tap(strip) as (tap, seen), b.loop("d", 0, self.depth) as d:
+        with self.each_tap(self.seen) as (tap, moved), b.loop("d", 0, self.depth) as d:
             weight = b.let(I.add(self.at_weights, tap, I.mul(d, shape.outputs)))
-            x = b.let(I.add(seen, I.mul(d, self.plane)))
+            x = b.let(I.add(moved, I.mul(d, self.plane)))
             right = [b.load("weights", I.add(weight, v * lanes), dtype, lanes) for v in range(vectors)]
             if self.in_place:
-                b.prefetch("source", I.add(x, AHEAD))
+                b.prefetch("source", I.add(seen[0], x, AHEAD))
             for p in range(pixels):
-                left = b.let(L.splat(b.load(strip_name, I.add(x, p * self.columns[0].stride), dtype), lanes))
+                left = b.let(L.splat(b.load(strip_name, I.add(seen[p], x), dtype), lanes))
                 for v in range(vectors):
                     b.assign(sums[p][v], L.apply("fma", left, right[v], sums[p][v]))
         for row, variables in zip(places, sums):
@@ -280,12 +369,14 @@ class _Direct:
         with b.loop("block_out", 0, self.tile_blocks) as block, b.loop("vector", 0, shape.vectors) as v:
             first = b.let(I.add(I.mul(I.add(self.block, block), shape.outputs), I.mul(v, lanes)))
             there = b.let(I.minimum(I.sub(self.size["K"], first), lanes))
-            at = b.let(I.add(I.mul(block, self.pixels, shape.outputs), I.mul(v, lanes)))
-            with b.branch(L.apply("gt", there, L.as_index(0))):
-                if len(self.rows) == len(self.columns) == 1:    # the tile's pixels are neighbours
+            first_sum = b.let(I.add(I.mul(block, self.room, shape.outputs), I.mul(v, lanes)))
+            with b.branch(L.apply("gt", there, L.as_index(0))), b.loop("image", 0, self.images) as image:
+                at = b.let(I.add(first_sum, I.mul(image, self.image_pixels, shape.outputs)))
+                self.image = b.let(I.add(self.image_group, I.mul(image, self.groups)))
+                if len(self.rows) == len(self.columns) == 1:    # the image's pixels are neighbours
                     base = b.let(I.add(I.mul(self.y, self.size["OW"]), self.x))
-                    with b.loop("pixel", 0, self.pixels, lanes) as pixel:
-                        place = I.add(base, pixel), I.sub(self.pixels, pixel)
+                    with b.loop("pixel_out", 0, self.image_pixels, lanes) as pixel:
+                        place = I.add(base, pixel), I.sub(self.image_pixels, pixel)
                         self.hand_over(first, there, I.add(at, I.mul(pixel, shape.outputs)), *place)
                 else:
                     columns = self.tile_columns
@@ -321,7 +412,7 @@ class _Direct:
         """Hand the splice a vector of each class of columns, value(class), for output k of the group."""
         b, lanes, classes = self.b, self.shape.lanes, len(self.columns)
         k, place, left = b.let(k), b.let(place), b.let(left)
-        plane = I.add(I.mul(self.image_group, self.size["K"]), k)
+        plane = I.add(I.mul(self.image, self.size["K"]), k)
         plane = b.let(I.add(I.mul(plane, self.size["OD"]), self.depth_place))
         channel = b.let(I.add(I.mul(self.group, self.size["K"]), k))
         if classes in (1, 2, 4):

@@ -14,7 +14,7 @@ STRIP = 32768           # elements of the strip of the source that a tile packs 
 SUMS = 16384            # of a tile
 PIXELS = 256            # pixels of a tile, at most
 MOST_BLOCKS = 4         # blocks of output channels in a tile
-SHARES = 8              # a wide result of few rows is cut into a multiple of so many tiles
+SHARES = 8              # at least so many parts of the work, where it can be cut into as many
 ENOUGH_ROWS = 32        # a tile has one block of output channels while there are fewer rows to share out
 APART = 8               # rows between taps from which on the rows in between are not packed
 MOST_REACH = 1 << 18    # elements of a strip for 16 pixels, which stands on the stack
@@ -62,7 +62,8 @@ def backward_axis(kernel, stride, padding, dilation):
         taps = [tap for tap in range(kernel) if (start + padding - tap * dilation) % stride == 0]
         last = taps[-1] if taps else 0
         origin = (start + padding - last * dilation) // stride if taps else 0
-        classes.append(Axis(len(taps), last, -(stride // spread), origin, 1, dilation // spread))
+        tap_step, step = (-(stride // spread), dilation // spread) if kernel > 1 else (1, 1)
+        classes.append(Axis(len(taps), last, tap_step, origin, 1, step))
     return tuple(classes)
 
 
@@ -72,8 +73,7 @@ class Shape:
     channels of the source that are added up between two visits to the sums; for a tile its most pixels (of
     each class of columns) and how many elements its strip of the source and its sums may have; and how many
     rows of the source a row of the result sees (`tall`). Where taps are far `apart`, a tile has one row, and
-    its strip only the rows of the taps. `blocks`: of output channels in a tile at most; `enough`: rows of blocks
-    to share out, from which on it has several."""
+    its strip only the rows of the taps. `blocks`: of output channels in a tile at most."""
 
     lanes: int
     vectors: int
@@ -85,7 +85,6 @@ class Shape:
     tall: int
     apart: bool
     blocks: int = MOST_BLOCKS
-    enough: int = ENOUGH_ROWS
 
     @property
     def outputs(self):
@@ -122,37 +121,53 @@ def most(classes, name):
     return max(getattr(axis, name) for axis in classes)
 
 
-SCHEDULE = ("height", "tile_rows", "tile_columns", "column_tiles", "tile_blocks", "block_tiles")
+SCHEDULE = ("height", "steps", "inside", "tile_images", "tile_rows", "tile_columns", "column_tiles",
+            "tile_blocks", "block_tiles")
 
 
-def schedule(shape, rows, columns, groups, images, channels, outputs, height, width):
-    """Tile sizes for results of `height` x `width`, `channels` -> `outputs` in each group: ints or Registers.
+def schedule(shape, rows, columns, groups, batch, deep, channels, outputs, height, width, packs=1):
+    """Tile sizes for results of `batch` images, `deep` x `height` x `width`, channels -> outputs in each
+    group: ints or Registers.
 
     A tile has whole rows of the result, as many as its sums and its strip of the source allow, or a part of
-    one row where that is too wide; and several blocks of output channels, so that a strip is packed seldom.
-    'height' is the number of rows in a class.
+    one row where that is too wide, or several whole images; and several blocks of output channels, so that a
+    strip is packed seldom. 'height' is the number of rows in a class. 'inside' is 1 where the tiles pack the
+    weights: where they can (`packs`) and no two of them see the same ones. A strip (the rows of the result
+    that tiles are cut from) is done in 'steps' that may run on different threads: rows, or one.
     """
     height, width = _ceil(height, len(rows)), maximum(_ceil(width, len(columns)), 1)
-    deep, capacity = maximum(minimum(channels, shape.channels), 1), shape.strip
+    rows_of = maximum(height, 1)
+    planes = groups * len(rows) * deep
+    channels, capacity = maximum(minimum(channels, shape.channels), 1), shape.strip
     tall, wide = shape.tall, most(columns, "span")
-    room = (capacity // (deep * tall) - wide) // most(columns, "stride") + 1
+    room = (capacity // (channels * tall) - wide) // most(columns, "stride") + 1
     column_tiles = _ceil(width, minimum(shape.pixels, maximum(room, 1)))
-    spread = maximum(SHARES // maximum(images * height * (groups * len(rows)), 1), 1)
+    spread = maximum(SHARES // maximum(planes * batch * height, 1), 1)
     column_tiles += (_ceil(column_tiles, spread) * spread - column_tiles) * minimum(column_tiles - 1, 1)
     tile_columns = _ceil(width, column_tiles)
     pitch = (tile_columns - 1) * most(columns, "stride") + wide
-    room = (capacity // (deep * pitch) - tall) // most(rows, "stride") + 1
+    room = (capacity // (channels * pitch) - tall) // most(rows, "stride") + 1
     tile_rows = 1 if shape.apart else minimum(minimum(room, shape.pixels // tile_columns), height)
     tile_rows = maximum(tile_rows // (1 + (column_tiles - 1) * _FAR), 1)    # one, if rows are cut
     tile_rows = maximum(_ceil(height, _ceil(height, tile_rows)), 1)
     blocks = _ceil(outputs, shape.outputs)
-    units = images * height * column_tiles * (groups * len(rows))
-    block_sums = tile_rows * tile_columns * (shape.outputs * len(columns))
-    tile_blocks = minimum(shape.blocks, shape.sums // block_sums)
-    tile_blocks = minimum(tile_blocks, units * blocks // shape.enough)
+    whole = 1 // (column_tiles * maximum(_ceil(height, tile_rows), 1))      # 1: a tile has all of an image
+    whole *= minimum(outputs // (shape.lanes // 2 + 1), 1)                  # and lanes are output channels
+    strip = channels * pitch * ((rows_of - 1) * most(rows, "stride") + tall)
+    images = minimum(minimum(shape.pixels // (rows_of * tile_columns), capacity // strip) * whole,
+                     planes * batch * blocks // SHARES)
+    image_tiles = _ceil(batch, maximum(images, 1))
+    images = maximum(_ceil(batch, maximum(image_tiles, 1)), 1)
+    pixel_tiles = maximum(len(rows) * deep * image_tiles, 1)
+    inside = packs * whole * (1 // pixel_tiles) * minimum(groups * pixel_tiles * blocks // SHARES, 1)
+    steps = 1 + (rows_of - 1) * (1 // images) * (1 - inside)
+    block_sums = _ceil(images * tile_rows * tile_columns, shape.block_pixels) * shape.block_pixels
+    tile_blocks = minimum(shape.blocks, shape.sums // (block_sums * (shape.outputs * len(columns))))
+    enough = SHARES + (ENOUGH_ROWS - SHARES) * minimum(steps - 1, 1)
+    tile_blocks = minimum(tile_blocks, planes * image_tiles * steps * column_tiles * blocks // enough)
     tile_blocks = minimum(maximum(tile_blocks // 2 * 2, 1), blocks)
-    return dict(zip(SCHEDULE, (height, tile_rows, tile_columns, column_tiles, tile_blocks,
-                               _ceil(blocks, tile_blocks))))
+    return dict(zip(SCHEDULE, (height, steps, inside, images, tile_rows, tile_columns, column_tiles,
+                               tile_blocks, _ceil(blocks, tile_blocks))))
 
 
 def _ceil(size, by):

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 
 from flambeau.compiler import index_math as I
 from flambeau.compiler import target as targets
+from flambeau.compiler.conv_choices import WEIGHT
 from flambeau.ir import loops as L
 from flambeau.types.dim import maximum, minimum
 
@@ -30,18 +31,21 @@ PARAMS = (*SIZES, *PLANNED)
 PIXELS = 256                # of a strip at most: its sums start from zero, which keeps them accurate
 COLUMNS = 64                # of a strip at most
 ROWS = 4                    # rows of so many pixels for which there is room in any case
-ROOM = 32768                # elements of the packed input
+SMALL = 4                   # rows and columns of an image of which a strip has as many as there are pixels
+ROOM = 40960                # elements of the packed input
 ENOUGH_TASKS = 16           # more partial sums only while there are fewer tasks
 OUTPUTS = 64                # output channels of a task at least
 
 
 @dataclass(frozen=True)
 class Blocking:
-    """A vector's lanes, the vectors of a panel of output channels, and (channel, tap) pairs of a tile."""
+    """A vector's lanes, the vectors of a panel of output channels, (channel, tap) pairs of a tile, and output
+    channels of a task at least."""
 
     lanes: int
     vectors: int
     entries: int
+    outputs: int = OUTPUTS
 
     @property
     def panel(self):
@@ -67,7 +71,8 @@ def _columns(spec):
 
 def channel_room(spec):
     """Elements of the packed input that each channel has."""
-    size = max(_reach(spec, 0, ROWS) * _reach(spec, 1, _columns(spec)), PIXELS)
+    small = PIXELS // SMALL ** 2 * _reach(spec, 0, SMALL) * _reach(spec, 1, SMALL)
+    size = max(_reach(spec, 0, ROWS) * _reach(spec, 1, _columns(spec)), small, PIXELS)
     return -(-size // 16) * 16
 
 
@@ -77,9 +82,9 @@ def task_channels(spec):
     return 1 << count.bit_length() - 1
 
 
-def plan_sizes(spec, sizes, target=None):
+def plan_sizes(spec, sizes, target=None, plan=None):
     """The params PLANNED for the convolution's sizes (a dict), ints or Dims; only the last two depend on
-    the target.
+    the target or the Blocking in place of its own.
 
     columns, rows, images: of a strip; segments: parts of a row; strips: in all; share: strips of a partial
     sum; partials: how many partial sums there are; panels: of output channels, in all and of a task.
@@ -103,10 +108,10 @@ def plan_sizes(spec, sizes, target=None):
     partials = minimum(maximum((ENOUGH_TASKS + others - 1) // maximum(others, 1), 1), strips)
     share = (strips + maximum(partials, 1) - 1) // maximum(partials, 1)
     partials = (strips + maximum(share, 1) - 1) // maximum(share, 1)
-    panel = blocking(spec.accumulator, target).panel
-    panels = _ceil(k // spec.groups, panel)
+    plan = plan or blocking(spec.accumulator, target)
+    panels = _ceil(k // spec.groups, plan.panel)
     blocks = maximum(_ceil(ENOUGH_TASKS, spec.groups * maximum(partials, 1) * maximum(channel_blocks, 1)), 1)
-    task_panels = maximum(_ceil(panels, blocks), max(OUTPUTS // panel, 1))
+    task_panels = maximum(_ceil(panels, blocks), max(plan.outputs // plan.panel, 1))
     return dict(zip(PLANNED, (columns, segments, rows, images, strips, share, partials, panels, task_panels)))
 
 
@@ -114,37 +119,39 @@ def _ceil(size, by):
     return (size + by - 1) // by
 
 
-def partial_size(spec, sizes, planned, target=None):
+def partial_size(spec, sizes, planned, target=None, plan=None):
     """Elements of the buffer of partial sums."""
-    panel = blocking(spec.accumulator, target).panel
+    panel = (plan or blocking(spec.accumulator, target)).panel
     return planned["partials"] * planned["panels"] * panel * (sizes["C"] * spec.kernel[0] * spec.kernel[1])
 
 
-def weight_gradient_sums(spec, name="conv2d_weight_sums", target=None):
+def weight_gradient_sums(spec, name="conv2d_weight_sums", target=None, plan=None):
     """The partial sums, and the result if there is one of them. Buffers: input (N, C, H, W), grad_output
     (N, K, OH, OW), partial: elements of the accumulator's dtype, as many as `partial_size`; grad_weight (K,
     C / groups, R, S). Params: PARAMS. One step of the extent is a task."""
-    writer = _Sums(spec, blocking(spec.accumulator, target))
+    writer = _Sums(spec, plan or blocking(spec.accumulator, target))
     buffers = (L.Buffer("input", spec.dtype, "r"), L.Buffer("grad_output", spec.dtype, "r"),
                L.Buffer("partial", spec.accumulator, "rw"), L.Buffer("grad_weight", spec.dtype, "w"))
     return L.Kernel(name, buffers, PARAMS, writer.extent(), writer.body())
 
 
-def weight_gradient_fold(spec, name="conv2d_weight_fold", target=None):
+def weight_gradient_fold(spec, name="conv2d_weight_fold", target=None, plan=None):
     """grad_weight from the partial sums, unless there is one. Buffers: partial, grad_weight. Params:
     PARAMS. One step of the extent is a panel of output channels and a block of (channel, tap) pairs."""
-    writer = _Fold(spec, blocking(spec.accumulator, target))
+    writer = _Fold(spec, plan or blocking(spec.accumulator, target))
     buffers = L.Buffer("partial", spec.accumulator, "r"), L.Buffer("grad_weight", spec.dtype, "w")
     return L.Kernel(name, buffers, PARAMS, writer.extent(), writer.body())
 
 
 def launch(planner, inputs, out, spec, sizes, work):
     """Both kernels into a plan: `inputs` are input and grad_output, `out` is grad_weight, row-major."""
-    planned = plan_sizes(spec, sizes)
-    partial = planner.recipe.buffer(spec.accumulator, (partial_size(spec, sizes, planned),))
-    params = {**sizes, **planned}
-    planner.launch_template(weight_gradient_sums(spec), [*inputs, partial, out], params, work)
-    planner.launch_template(weight_gradient_fold(spec), [partial, out], params, partial.shape[0])
+    choice = planner.choose(WEIGHT)
+    plan = choice.blocking(blocking(spec.accumulator))
+    planned = plan_sizes(spec, sizes, plan=plan)
+    partial = planner.recipe.buffer(spec.accumulator, (partial_size(spec, sizes, planned, plan=plan),))
+    params, sums = {**sizes, **planned}, weight_gradient_sums(spec, plan=plan)
+    planner.launch_template(sums, [*inputs, partial, out], params, work, choice.grain)
+    planner.launch_template(weight_gradient_fold(spec, plan=plan), [partial, out], params, partial.shape[0])
 
 
 def transposed(b, rows):
@@ -180,13 +187,14 @@ class _Kernel:
         number = I.add(I.mul(I.add(I.mul(partial, self.spec.groups), group), self.panels), panel)
         return I.mul(number, self.group_inputs, self.taps * self.plan.panel)
 
-    def fold(self, panel, group, first, last):
-        """grad_weight for the (channel, tap) pairs `first` to `last` of a panel: the partial sums, added."""
+    def fold(self, panel, group, first, last, start):
+        """grad_weight for the (channel, tap) pairs `first` to `last` of a panel: the partial sums, added,
+        the first of which stand at `start`."""
         b, plan = self.b, self.plan
         entries = b.let(I.mul(self.group_inputs, self.taps))
         step = b.let(I.mul(entries, plan.panel, self.panels, self.spec.groups))
         output, group_row = b.let(I.mul(panel, plan.panel)), b.let(I.mul(group, self.group_outputs))
-        source = b.let(self.panel_start(0, group, panel))
+        source = b.let(start)
         with b.loop("v", 0, I.minimum(plan.panel, I.sub(self.group_outputs, output)), plan.lanes) as v, \
                 b.loop("entry", first, last, plan.lanes) as entry:
             address = b.let(I.add(source, I.mul(entry, plan.panel), v))
@@ -239,14 +247,13 @@ class _Sums(_Kernel):
             self.first_panel = b.let(I.mul(output_block, self.task_panels), "first_panel")
             self.last_panel = b.let(I.minimum(self.panels, I.add(self.first_panel, self.task_panels)))
             start = b.let(I.mul(self.partial, self.share))
-            with b.loop("strip", start, I.minimum(I.add(start, self.share), self.strips)) as strip:
+            stop = b.let(I.minimum(I.add(start, self.share), self.strips))
+            one = L.apply("eq", self.partials, L.as_index(1))
+            with b.loop("strip", start, stop) as strip:
                 self.is_first = b.let(L.apply("eq", strip, start), "is_first")
+                is_last = L.apply("eq", I.add(strip, 1), stop)
+                self.completes = b.let(L.apply("and", is_last, one), "completes")
                 self.strip(strip, row_blocks)
-            with b.branch(L.apply("eq", self.partials, L.as_index(1))):
-                first = b.let(I.mul(self.first_channel, self.taps))
-                last = b.let(I.add(first, I.mul(self.channels, self.taps)))
-                with b.loop("done", self.first_panel, self.last_panel) as panel:
-                    self.fold(panel, self.group, first, last)
         slack = 2 * self.plan.lanes
         b.local("packed_x", self.dtype, task_channels(spec) * channel_room(spec) + slack)
         b.local("packed_g", self.dtype, (PIXELS + slack) * self.plan.panel)
@@ -268,18 +275,27 @@ class _Sums(_Kernel):
         self.pack_input()
         with b.loop("panel", self.first_panel, self.last_panel) as panel:
             self.pack_gradients(panel)
-            start = b.let(self.panel_start(self.partial, self.group, panel))
+            # sums that are complete after a strip need no place of their own for each panel
+            alone = L.apply("and", self.completes, self.is_first)
+            place = L.apply("select", alone, self.first_panel, panel)
+            start = b.let(self.panel_start(self.partial, self.group, b.let(place)))
             left = I.sub(self.group_outputs, I.mul(panel, self.plan.panel))
             few = b.let(L.apply("le", left, L.as_index(self.plan.lanes)))
             with b.branch(few):
                 self.tiles(start, 1)
             with b.branch(L.apply("not", few)):
                 self.tiles(start, self.plan.vectors)
+            with b.branch(self.completes):
+                first = b.let(I.mul(self.first_channel, self.taps))
+                last = b.let(I.add(first, I.mul(self.channels, self.taps)))
+                self.fold(panel, self.group, first, last, start)
 
     # ---- packing
     def pack_input(self):
-        """The rows that the strip sees of the task's channels, zero outside of the image."""
+        """The rows that the strip sees of the task's channels, zero outside of the image; what the next strip
+        sees of them is fetched."""
         b, spec, lanes = self.b, self.spec, self.plan.lanes
+        self.input_ahead = self.to_next_strip(self.c, I.mul(self.rows, spec.stride[0]), self.h, self.w)
         self.left = b.let(I.sub(I.mul(self.column, spec.stride[1]), spec.padding[1]), "left")
         self.top = b.let(I.sub(I.mul(self.row, spec.stride[0]), spec.padding[0]), "top")
         self.begin = b.let(I.minimum(I.maximum(I.sub(0, self.left), 0), self.width), "begin_inside")
@@ -294,6 +310,13 @@ class _Sums(_Kernel):
             self.each_line(lambda source, target: self.copy_narrow(source, target, masks))
         with b.branch(b.not_(narrow)):
             self.each_line(lambda source, target: self.copy_wide(source, target, whole, tail))
+
+    def to_next_strip(self, channels, rows, height, width):
+        """How far behind an element the one at its place in the next strip stands, unless that has other
+        columns or is of another image."""
+        images = I.mul(self.images, channels, height)
+        within = L.apply("lt", self.rows, self.oh)
+        return self.b.let(I.mul(L.apply("select", within, rows, images), width))
 
     def each_line(self, copy):
         """copy(source or None where the row is outside of the image, target) for each row of each channel."""
@@ -313,6 +336,8 @@ class _Sums(_Kernel):
 
     def copy_narrow(self, source, target, masks):
         """A row of at most two vectors; what is written behind it belongs to the next one."""
+        if source is not None:
+            self.b.prefetch("input", I.add(source, self.input_ahead))
         for start, mask in zip((0, self.plan.lanes), masks):
             value = self.zero(self.plan.lanes)
             if source is not None:
@@ -326,6 +351,7 @@ class _Sums(_Kernel):
                 b.store("packed_x", I.add(target, z), self.zero(lanes))
         if source is not None:
             with b.loop("x", self.begin, whole, lanes) as x:
+                b.prefetch("input", I.add(source, x, self.input_ahead))
                 b.store("packed_x", I.add(target, x), self.read("input", I.add(source, x), lanes))
             with b.branch(L.apply("lt", whole, self.end)):
                 value = self.read("input", I.add(source, whole), lanes, tail)
@@ -343,6 +369,7 @@ class _Sums(_Kernel):
         last = b.let(I.sub(self.group_outputs, 1))
         first = b.let(I.mul(panel, self.plan.panel), "first_output")
         plane = b.let(I.mul(self.oh, self.ow))
+        ahead = self.to_next_strip(self.k, self.rows, self.oh, self.ow)
         with b.loop("v", 0, I.minimum(self.plan.panel, I.sub(self.group_outputs, first)), lanes) as v, \
                 b.loop("i", 0, self.image_count) as i, b.loop("y", 0, lines) as y:
             image = I.add(I.mul(I.add(self.image, i), self.k), I.mul(self.group, self.group_outputs))
@@ -353,6 +380,8 @@ class _Sums(_Kernel):
             target = b.let(I.add(I.mul(pixel, self.plan.panel), v))
 
             def square(x, mask):
+                for s in sources:
+                    b.prefetch("grad_output", I.add(s, x, ahead))
                 columns = transposed(b, [self.read("grad_output", I.add(s, x), lanes, mask) for s in sources])
                 start = b.let(I.add(target, I.mul(x, self.plan.panel)))
                 for number, column in enumerate(columns):
@@ -484,5 +513,6 @@ class _Fold(_Kernel):
             first = b.let(I.mul(I.rem(number, blocks), self.block))
             last = b.let(I.minimum(I.add(first, self.block), I.mul(self.group_inputs, self.taps)))
             group = b.let(I.div(panel, self.panels))
-            self.fold(b.let(I.rem(panel, self.panels)), group, first, last)
+            panel = b.let(I.rem(panel, self.panels))
+            self.fold(panel, group, first, last, self.panel_start(0, group, panel))
         return b.body()

@@ -120,8 +120,8 @@ def gemm_template(dtype=float32, name="gemm", *, params=SIZES, sizes=None, unit_
     vector_a, vector_b may be 'tails': see compiler.gemm_pack."""
     sizes = tuple(map(L.as_index, sizes)) if sizes else tuple(map(I.index, SIZES))
     parts = tuple(map(L.as_index, parts)) if parts else (L.as_index(1), sizes[3])
-    writer = _Template(dtype, sizes, parts, plan or blocking(dtype, target), unit_a, unit_b, vector_a, vector_b,
-                       prepare, plain_a)
+    writer = _Template(dtype, sizes, parts, plan or blocking(dtype, target), unit_a, unit_b, vector_a,
+                       vector_b, prepare, plain_a)
     return L.Kernel(name, (), tuple(params), I.mul(share, _extent(sizes, parts, writer.plan)), writer.body())
 
 

@@ -51,7 +51,7 @@ class _Product:
     """One product: its sizes, and the elements of x, y and bias as splices."""
 
     def __init__(self, planner, x, y, bias, out):
-        self.choice = planner.choose(PRODUCT)
+        self.choice, self.epilogue, planner.epilogue = planner.choose(PRODUCT), planner.epilogue, None
         self.planner, self.x, self.y, self.bias, self.out = planner, x, y, bias, out
         batched = len(x.shape) == 3
         sizes = x.shape[0] if batched else 1, x.shape[-2], y.shape[-1], x.shape[-1]
@@ -80,12 +80,16 @@ class _Product:
         return matrix_load(buffer, self.steps[f"{name}_batch"], strides, guard, self.total)
 
     def finish(self, b, batch, m, n, value, lanes, mask):
-        """Bias, cast and store of finished sums."""
+        """Bias, cast, epilogue and store of finished sums."""
         if self.bias is not None:
             other = None if mask is None else b.const(0.0, self.bias.dtype, lanes)
             bias = b.load("bias", n, self.bias.dtype, lanes, mask, other)
             value = b.add(value, L.splat(b.cast(bias, self.total), lanes))
-        b.store("out", self.place(batch, m, n), b.cast(value, self.out.dtype), mask)
+        place, value = self.place(batch, m, n), b.cast(value, self.out.dtype)
+        if self.epilogue is not None:
+            place = b.let(place)
+            value = self.epilogue.emit(b, value, place, mask)
+        b.store("out", place, value, mask)
 
     def store(self, b, batch, m, n, value, lanes, mask):
         """A part's sums go to memory, unless it is the only one."""
@@ -106,6 +110,8 @@ class _Product:
         self.work = 2 * sizes["batch"] * sizes["M"] * sizes["N"] * sizes["K"]
         operands = {"x": self.x, "y": self.y, "bias": self.bias, "out": self.out, "parts": self.scratch()}
         self.operands = {name: located for name, located in operands.items() if located is not None}
+        self.behind = () if self.epilogue is None else tuple(self.epilogue.operands)
+        self.operands |= {name: self.epilogue.operands[name] for name in self.behind}
         streams = self.steps["y_column" if self.unit_b == "n" else "y_row"] == 1
         if not streams:
             kernel = self.tiles(1)
@@ -177,7 +183,7 @@ class _Product:
                 add(batch, m, whole, b.let(I.lanes_below(I.sub(n, whole), lanes)))
         several = I.minimum(I.sub(self.parts[0], 1), 1)
         extent = I.mul(several, I.mul(I.index("batch"), I.index("M")))
-        results = (buffer for buffer in self.buffers() if buffer.name in ("bias", "out"))
+        results = (buffer for buffer in self.buffers() if buffer.name in ("bias", "out", *self.behind))
         buffers = L.Buffer("parts", self.total, "r"), *results
         return L.Kernel("matmul_parts", buffers, tuple(self.sizes), extent, b.body())
 

@@ -25,8 +25,8 @@ WORTH_A_STRIP = 1 << 15     # elements of B
 
 def rows_kernel(name, buffers, params, load_a, load_b, tail_b, store, dtype, *, sizes, parts, unit_b="n",
                 share=1, few=FEW, target=None):
-    """The kernel for at most `few` rows. Arguments as of `gemm.gemm_kernel`; load_b reads vectors inside of the
-    matrix, tail_b guards itself."""
+    """The kernel for at most `few` rows. Arguments as of `gemm.gemm_kernel`; load_b reads vectors inside of
+    the matrix, tail_b guards itself."""
     sizes, parts = tuple(map(L.as_index, sizes)), tuple(map(L.as_index, parts))
     writer = _Rows(dtype, sizes, parts, blocking(dtype, target).lanes, unit_b == "k",
                    (load_a, load_b, tail_b, store), few)

@@ -5,6 +5,7 @@ LLVM's vectorisers would only cost time and change the order of sums. FLAMBEAU_O
 tests of many kernels), 1, 2 (default) or 3 for code generation.
 """
 
+import ctypes
 import functools
 import itertools
 import os
@@ -14,7 +15,8 @@ from dataclasses import dataclass
 
 from flambeau.compiler import target as targets
 
-_LOCK = threading.Lock()        # passes, target machines and counters: one thread at a time
+_LOCK = threading.Lock()        # counters and LLVM's linker: one thread at a time
+_MADE = threading.local()       # LLVM's objects that only one thread may use
 _KEEP = []                      # LLJIT libraries live as long as the process
 _NUMBERS = itertools.count()    # of those libraries: a name cannot be used twice, not even after a failure
 
@@ -35,10 +37,10 @@ def compile_text(text, target=None):
 
     ValueError, with LLVM's message and the offending lines, if the text is not a valid module.
     """
+    began = time.perf_counter()
+    machine, module = _optimized(text, target or targets.current())
+    data = _emit(machine, module)
     with _LOCK:
-        began = time.perf_counter()
-        machine, module = _optimized(text, target or targets.current())
-        data = machine.emit_object(module)
         counters.compiled += 1
         counters.seconds += time.perf_counter() - began
     return data
@@ -46,15 +48,13 @@ def compile_text(text, target=None):
 
 def assembly(text, target=None):
     """The assembly of LLVM module `text`."""
-    with _LOCK:
-        machine, module = _optimized(text, target or targets.current())
-        return machine.emit_assembly(module)
+    machine, module = _optimized(text, target or targets.current())
+    return machine.emit_assembly(module)
 
 
 def optimized(text, target=None):
     """The LLVM text of module `text` after the passes."""
-    with _LOCK:
-        return str(_optimized(text, target or targets.current())[1])
+    return str(_optimized(text, target or targets.current())[1])
 
 
 def load_with_llvm(data, names):
@@ -90,8 +90,6 @@ def callable_kernel(kernel, target=None):
 
 def callable_text(text, name, target=None):
     """As `callable_kernel`, from LLVM text and the name of its function."""
-    import ctypes
-
     from flambeau.compiler.objects import load_object_bytes
     address = load_object_bytes(compile_text(text, target), name)
     function = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)(address)
@@ -127,8 +125,41 @@ def _optimized(text, target):
     except RuntimeError as error:
         raise ValueError(f"[jit] LLVM refuses the module: {error}\n{_numbered(text, str(error))}") from None
     if level:
-        _passes(level).run(module, _pass_builder(target, level))
+        _unlocked("LLVMPY_RunNewModulePassManager")(_passes(level), module, _pass_builder(target, level))
     return machine, module
+
+
+def _emit(machine, module):
+    """The object of a module."""
+    from llvmlite.binding import ffi
+    with ffi.OutputString() as problem:
+        buffer = _unlocked("LLVMPY_TargetMachineEmitToMemory")(machine, module, 1, problem)
+        if not buffer:
+            raise RuntimeError(str(problem))
+    try:
+        return ctypes.string_at(ffi.lib.LLVMPY_GetBufferStart(buffer), ffi.lib.LLVMPY_GetBufferSize(buffer))
+    finally:
+        ffi.lib.LLVMPY_DisposeMemoryBuffer(buffer)
+
+
+def _unlocked(name):
+    """A function of LLVM without llvmlite's lock: two modules with contexts and target machines of their own
+    may be worked on at a time."""
+    from llvmlite.binding import ffi
+    function = getattr(ffi.lib, name)
+    return getattr(function, "_cfn", function)
+
+
+def _one_a_thread(function):
+    """Remember what the function makes, for each thread of its own."""
+    @functools.wraps(function)
+    def made(*args):
+        known = _MADE.__dict__
+        key = function.__name__, args
+        if key not in known:
+            known[key] = function(*args)
+        return known[key]
+    return made
 
 
 def _level():
@@ -136,7 +167,7 @@ def _level():
     return int(flags.opt)
 
 
-@functools.cache
+@_one_a_thread
 def _machine(target, level):
     from llvmlite import binding
     if target.triple == targets.by_name("native").triple:
@@ -152,7 +183,7 @@ def _machine(target, level):
         cpu=cpu, features=features, opt=level, reloc="pic", codemodel="small")
 
 
-@functools.cache
+@_one_a_thread
 def _pass_builder(target, level):
     from llvmlite import binding
     tuning = binding.create_pipeline_tuning_options(speed_level=level)
@@ -161,7 +192,7 @@ def _pass_builder(target, level):
     return binding.create_pass_builder(_machine(target, level), tuning)
 
 
-@functools.cache
+@_one_a_thread
 def _passes(level):
     from llvmlite import binding
     manager = binding.create_new_module_pass_manager()

@@ -4,6 +4,7 @@
 and the tests see every intermediate form.
 """
 
+import threading
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Callable
@@ -13,6 +14,7 @@ from flambeau.compiler.expand import expand_math
 from flambeau.compiler.simplify import simplify
 from flambeau.compiler.vectorize import vectorize
 from flambeau.ir.rewrite import eliminate_common_subexpressions, eliminate_dead_code
+from flambeau.runtime.threads import default_threads
 
 
 @dataclass(frozen=True)
@@ -79,3 +81,32 @@ def build_kernel(kernel):
     if _watchers:
         return objects.load_kernel(lower_kernel(kernel))[0]
     return objects.load_unlowered(kernel, lower_kernel)[0]
+
+
+def build_kernels(kernels):
+    """The addresses of several kernels, made on several threads: LLVM needs the interpreter's lock seldom."""
+    helpers = min(len(kernels), default_threads()) - 1
+    if helpers < 1 or _watchers:
+        return [build_kernel(kernel) for kernel in kernels]
+    addresses, problems, left = [None] * len(kernels), [], list(enumerate(kernels))
+
+    def work():
+        while left and not problems:
+            try:
+                number, kernel = left.pop()
+            except IndexError:          # another thread took the last one
+                return
+            try:
+                addresses[number] = build_kernel(kernel)
+            except BaseException as problem:
+                problems.append(problem)
+
+    threads = [threading.Thread(target=work, daemon=True) for _ in range(helpers)]
+    for thread in threads:
+        thread.start()
+    work()
+    for thread in threads:
+        thread.join()
+    if problems:
+        raise problems[0]
+    return addresses

@@ -1,6 +1,7 @@
 """Graph -> Plan: fusion, lowering of each group, memory, launch list."""
 
 from flambeau.compiler import pipeline
+from flambeau.compiler.epilogue import Epilogue, find as find_finishes
 from flambeau.compiler.fuse import Fusion, RowGroup, identity_map
 from flambeau.compiler.index import Access, Applied, Collector, Number, Reduced, Unfusable, row_map
 from flambeau.compiler.pointwise import CODES, HEAVY, HEAVY_GRAIN, LIGHT_GRAIN, is_pointwise, lower_pointwise
@@ -12,6 +13,7 @@ from flambeau.ops.spec import REGISTRY
 from flambeau.runtime import _core
 from flambeau.types.dim import minimum, symbol
 from flambeau.types.layout import contiguous_strides
+from flambeau.types.shape import numel
 
 
 def compile_plan(signature, graph):
@@ -57,7 +59,8 @@ class Planner:
     def __init__(self, signature, graph, apart, choices=()):
         self.signature, self.graph = signature, graph
         self.choices, self.sites, self.lowering = choices, [], None
-        self.fusion = Fusion(graph, apart)
+        self.fusion, self.epilogue = Fusion(graph, apart), None
+        self.finishes = find_finishes(self.fusion)
         self.recipe = Recipe(signature, graph.inputs)
         self.located = {v.name: l for v, l in zip(graph.inputs, self.recipe.inputs)}
         self.dense_copies, self.done = {}, set()
@@ -91,6 +94,8 @@ class Planner:
                 self._run_group(self.fusion.stored_in[value.name])
             elif kind == "view":
                 self.located[value.name] = self._view(node)
+            elif value.name in self.finishes:
+                self._run_finished(self.finishes[value.name])
             elif kind in ("elementwise", "create"):
                 self._run_pointwise(value)
             elif kind == "reduction":
@@ -135,11 +140,24 @@ class Planner:
         shape, strides, offset = got
         return Located(source.place, source.dtype, tuple(shape), tuple(strides), offset)
 
-    def _run_other(self, node):
+    def _run_finished(self, finish):
+        """A product with the elementwise nodes behind it, or one after the other where an operand has gaps."""
+        leaves = [self.locate(leaf) for leaf in finish.leaves]
+        if not all(leaf.dense or numel(leaf.shape) == 1 for leaf in leaves):
+            self._run_pointwise(finish.value)
+            return
+        out = self.recipe.buffer(finish.value.dtype, finish.value.shape)
+        self.epilogue = Epilogue(self.fusion, finish, leaves)
+        product = finish.node.outputs[0]
+        self._run_other(finish.node, [out.part(product.shape, contiguous_strides(product.shape), 0)])
+        del self.located[product.name]
+        self.located[finish.value.name] = out
+
+    def _run_other(self, node, outputs=None):
         """Templates and host calls: the op says how."""
         operation = REGISTRY[node.op]
         inputs = [self.locate(v) for v in node.inputs]
-        outputs = [self.recipe.buffer(o.dtype, o.shape) for o in node.outputs]
+        outputs = outputs or [self.recipe.buffer(o.dtype, o.shape) for o in node.outputs]
         self.lowering = node, tuple((i.dtype, i.shape, i.strides) for i in inputs), len(self.sites)
         operation.lower(self, inputs, outputs, **dict(node.attrs))
         for value, located in zip(node.outputs, outputs):
@@ -324,8 +342,7 @@ class Planner:
 
     def _launch(self, built):
         kernel, operands, params, extent, work = built
-        address = pipeline.build_kernel(kernel)
-        self.recipe.nest(address, operands, params, extent, work)
+        self.recipe.nest(kernel, operands, params, extent, work)
 
     def launch_template(self, kernel, operands, params, work, grain=1):
         """For templates: add the launch of a kernel whose extent is an expression over its params.
@@ -338,7 +355,7 @@ class Planner:
         extent = recipe.expression(kernel.extent, registers)
         step = recipe.compute(FLOORDIV, recipe.register(work), recipe.compute(MAX, extent, recipe.register(1)))
         grain = recipe.compute(FLOORDIV, recipe.register(4 * WORK * grain), recipe.compute(MAX, step, recipe.register(1)))
-        recipe.launch(pipeline.build_kernel(kernel), operands, [registers[p] for p in kernel.params], extent,
+        recipe.launch(kernel, operands, [registers[p] for p in kernel.params], extent,
                       recipe.compute(MAX, grain, recipe.register(1)))
 
     def _name(self, what):

@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from flambeau.ir.loops import Const, Var
+from flambeau.compiler import pipeline
+from flambeau.ir.loops import Const, Kernel, Var
 from flambeau.runtime import _core
 from flambeau.types import dtype as dtypes
 from flambeau.types.dim import Dim, symbol, symbols
@@ -161,16 +162,16 @@ class Recipe:
         offset = -1 if located.offset == 0 else self.register(located.offset)
         return (located.place, offset, located.dtype.itemsize)
 
-    def nest(self, address, operands, params, extent, work):
+    def nest(self, kernel, operands, params, extent, work):
         """Launch a kernel over `extent` steps of `work` elements each."""
         grain = self.register(1)
         if work is not None:
             grain = self.compute(MAX, self.compute(FLOORDIV, self.register(WORK), self.register(work)), grain)
-        self.launch(address, operands, [self.register(p) for p in params], self.register(extent), grain)
+        self.launch(kernel, operands, [self.register(p) for p in params], self.register(extent), grain)
 
-    def launch(self, address, operands, params, extent, grain):
-        """The same with everything in registers."""
-        self.steps.append((NEST, address, [self.operand(o) for o in operands], params, extent, grain))
+    def launch(self, kernel, operands, params, extent, grain):
+        """The same with everything in registers; a Kernel is built when the plan is finished."""
+        self.steps.append((NEST, kernel, [self.operand(o) for o in operands], params, extent, grain))
 
     def pointwise(self, plan, operands, shape, strides):
         """Launch an elementwise plan: `strides` one tuple an operand (outputs first)."""
@@ -184,8 +185,17 @@ class Recipe:
         self.steps.append((HOST, function, [self.operand(o) for o in operands],
                            [self.register(p) for p in params], 0, 0))
 
+    def _build(self):
+        """The kernels of the launches become addresses."""
+        places = [number for number, step in enumerate(self.steps) if isinstance(step[1], Kernel)]
+        addresses = pipeline.build_kernels([self.steps[number][1] for number in places])
+        for number, address in zip(places, addresses):
+            kind, _, *rest = self.steps[number]
+            self.steps[number] = (kind, address, *rest)
+
     def finish(self, outputs):
         """The native Plan."""
+        self._build()
         rows = []
         for o in outputs:
             fresh = o.place >= self.count and o.dense

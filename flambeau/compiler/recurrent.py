@@ -21,7 +21,6 @@ it depends on nothing else. (The state's product of a GRU's new value is a sum o
 from dataclasses import dataclass
 
 from flambeau.compiler import index_math as I
-from flambeau.compiler import pipeline
 from flambeau.compiler import recurrent_cells as cells
 from flambeau.compiler import target as targets
 from flambeau.compiler.gemm_pack import turned
@@ -142,7 +141,7 @@ def _launch(planner, kernel, named, sizes):
     chunks = I.mul(I.ceil_div(rows, 2 * _THREAD_ROWS), 2)
     grain = recipe.expression(I.maximum(I.ceil_div(rows, I.maximum(chunks, 1)), 1), registers)
     operands = [named[b.name] for b in kernel.buffers]
-    recipe.launch(pipeline.build_kernel(kernel), operands, [registers[p] for p in kernel.params],
+    recipe.launch(kernel, operands, [registers[p] for p in kernel.params],
                   recipe.expression(kernel.extent, registers), grain)
 
 

@@ -4,7 +4,7 @@ What follows from given sizes is an index expression over their names, worked ou
 plan has the launches for small and for large operands, and those that do not apply have an extent of 0.
 """
 
-from flambeau.compiler import index_math as I, pipeline
+from flambeau.compiler import index_math as I
 from flambeau.compiler.recipe import WORK
 
 
@@ -39,5 +39,5 @@ class Sizes:
         if work is not None:
             step = I.maximum(I.div(work, I.maximum(kernel.extent, 1)), 1)
             grain = recipe.expression(I.maximum(I.div(4 * WORK, step), 1), registers)
-        recipe.launch(pipeline.build_kernel(kernel), operands, [registers[p] for p in kernel.params],
+        recipe.launch(kernel, operands, [registers[p] for p in kernel.params],
                       recipe.expression(kernel.extent, registers), grain)

@@ -28,10 +28,12 @@ from flambeau.types.dim import Dim, evaluate
 
 ctypes, json = LazyModule("ctypes"), LazyModule("json")
 
-BUDGET = 0.05           # seconds that measuring one site takes at most, beside compiling and one run of each
-ROUNDS = 8              # of two runs of each candidate, at most
+BUDGET = 0.05           # seconds that the runs of one site take, about,
+SEARCH = 0.03           # so many of them to find the best; then the two best are compared with the default
+LONG = 0.001            # seconds of a run from which on there is no need to warm up
+ROUNDS = 8              # of the candidates, and then of the best ones and the default, at most
 SLOWER = 1.25           # candidates this much behind the quickest are not run again
-GAIN = 0.97             # the default stays unless a candidate takes less than this share of its time
+GAIN = 0.95             # the default stays unless a candidate takes less than this share of its time
 MOST_SIZES = 4096       # combinations of sizes that a plan remembers
 
 
@@ -108,6 +110,11 @@ class Table:
         self.known[key] = entry
         self.files.put(_place(key), json.dumps(entry).encode())
 
+    def clear(self):
+        """Forget everything, on disk too."""
+        self.known.clear()
+        self.files.clear()
+
     def entries(self):
         """All that is on disk, of any processor and version."""
         return [entry for entry in map(_parsed, self.files.values()) if entry is not None]
@@ -122,6 +129,7 @@ def _parsed(data):
     try:
         entry = json.loads(data)
         float(entry["seconds"]), float(entry["default"]), dict(entry["choice"])
+        (entry["op"], entry["threads"], *map(list, entry["shapes"]))
     except (TypeError, ValueError, KeyError):
         return None
     return entry
@@ -146,36 +154,65 @@ def choose(site):
     entry = table().get(key)
     choice = None if entry is None else site.family.read(entry["choice"])
     if choice is None:
-        times = measure(site)
-        usual = times[site.family.default]
-        best = min(times, key=times.get)
-        choice = best if times[best] < GAIN * usual else site.family.default
+        choice, seconds, usual = measure(site)
         table().put(key, {
             "op": site.node.op, "shapes": [list(shape) for _, shape, _ in site.operands],
-            "family": site.family.name, "choice": site.family.fields(choice), "seconds": times[choice],
+            "family": site.family.name, "choice": site.family.fields(choice), "seconds": min(seconds, usual),
             "default": usual, "threads": _core.get_num_threads(), "processor": targets.current().key})
     return choice
 
 
 # ---------------------------------------------------------------------------------- measuring
 def measure(site):
-    """candidate -> least seconds of its runs; the default's always, of the others while BUDGET lasts."""
-    tensors = [_memory(*operand) for operand in site.operands]
-    default = site.family.default
-    running, plans, times = [default, *site.family.candidates], {default: plan_of(site, tensors, default)}, {}
-    spent = seconds_of(plans[default], tensors)         # touches the memory; not counted
-    for _ in range(ROUNDS):
+    """(the quickest candidate, its seconds, the default's seconds) for a site at known sizes."""
+    tensors, default = [_memory(*operand) for operand in site.operands], site.family.default
+    runs = _Runs(site, tensors)
+    runs.once(default)                      # touches the memory; not counted
+    runs.times.clear()
+    running = [default, *site.family.candidates]
+    for number in range(ROUNDS):
         for candidate in running:
-            if times and spent > BUDGET:
-                return times
-            if candidate not in plans:
-                plans[candidate] = plan_of(site, tensors, candidate)
-            pair = [seconds_of(plans[candidate], tensors) for _ in range(2)]    # the first one follows another
-            times[candidate] = min(*pair, times.get(candidate, pair[0]))
-            spent += sum(pair)
-        enough = SLOWER * min(times.values())
-        running = [candidate for candidate in running if candidate is default or times[candidate] <= enough]
-    return times
+            if not runs.times or runs.spent < SEARCH:
+                runs.once(candidate)
+        enough = SLOWER * min(runs.times.values())
+        if number:
+            running = [candidate for candidate in running if runs.times.get(candidate, 0) <= enough]
+    if len(runs.times) > 1:
+        compare(runs, {default: None, **dict.fromkeys(sorted(runs.times, key=runs.times.get)[:2])})
+    times = runs.times
+    best = min(times, key=times.get)
+    return (best if times[best] < GAIN * times[default] else default), times[best], times[default]
+
+
+def compare(runs, finalists):
+    """Time the finalists once more, in turn."""
+    runs.times.clear()
+    for number in range(ROUNDS):
+        if number < 2 or runs.spent < BUDGET:
+            for candidate in finalists:
+                runs.once(candidate)
+
+
+class _Runs:
+    """Runs of the candidates of a site: the least seconds of each, and the seconds of all together."""
+
+    def __init__(self, site, tensors):
+        self.site, self.tensors, self.plans, self.times, self.spent = site, tensors, {}, {}, 0.0
+
+    def once(self, candidate):
+        """Two runs, as the first finds the caches as another candidate left them; before a candidate's first
+        two one more, which is not counted. One where they are long."""
+        plan, runs = self.plans.get(candidate), 2
+        if plan is None:
+            plan, runs = plan_of(self.site, self.tensors, candidate), 3
+            self.plans[candidate] = plan
+        for number in range(runs):
+            seconds = seconds_of(plan, self.tensors)
+            self.spent += seconds
+            if number or seconds > LONG or runs == 2:
+                self.times[candidate] = min(seconds, self.times.get(candidate, seconds))
+            if seconds > LONG:
+                break
 
 
 def seconds_of(plan, tensors):

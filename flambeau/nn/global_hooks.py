@@ -1,6 +1,7 @@
 """Hooks of all modules at once: what `nn.modules.module.register_module_...` does.
 
-While there is one, every module is called by way of `hooks.call_with_hooks`; without any, calls are native again.
+While there is one, every module is called by way of `hooks.call_with_hooks`; without any, calls are native
+again.
 """
 
 from collections import OrderedDict
@@ -40,16 +41,22 @@ hooks.EVERYWHERE.update({name: Watched() for name in _ON_CALLS})
 
 
 def register_module_forward_pre_hook(hook):
-    """Call `hook(module, args)` before `forward` of every module, before its own hooks; what it returns replaces the
-    arguments. Returns a handle whose `remove()` takes the hook away."""
+    """Call `hook(module, args)` before `forward` of every module, before its own hooks; what it returns
+    replaces the arguments. Returns a handle whose `remove()` takes the hook away."""
     return hooks.add_hook(hooks.EVERYWHERE["_forward_pre_hooks"], hook)
 
 
 def register_module_forward_hook(hook, *, with_kwargs=False, always_call=False):
-    """Call `hook(module, args, output)`, or `(module, args, kwargs, output)`, after `forward` of every module."""
-    return hooks.add_hook(hooks.EVERYWHERE["_forward_hooks"], hook,
-                          marks=[(hooks.EVERYWHERE["_forward_hooks_with_kwargs"], with_kwargs),
-                                 (hooks.EVERYWHERE["_forward_hooks_always_called"], always_call)])
+    """Call `hook(module, args, output)`, or `(module, args, kwargs, output)`, after `forward` of every
+    module."""
+    return hooks.add_hook(
+        hooks.EVERYWHERE["_forward_hooks"],
+        hook,
+        marks=[
+            (hooks.EVERYWHERE["_forward_hooks_with_kwargs"], with_kwargs),
+            (hooks.EVERYWHERE["_forward_hooks_always_called"], always_call),
+        ],
+    )
 
 
 def register_module_full_backward_hook(hook):
@@ -68,17 +75,20 @@ def register_module_full_backward_pre_hook(hook):
 
 
 def register_module_parameter_registration_hook(hook):
-    """Call `hook(module, name, parameter)` for every parameter that is registered; what it returns takes its place."""
+    """Call `hook(module, name, parameter)` for every parameter that is registered; what it returns takes its
+    place."""
     return hooks.add_hook(hooks.EVERYWHERE["parameter"], hook)
 
 
 def register_module_buffer_registration_hook(hook):
-    """Call `hook(module, name, buffer)` for every buffer that is registered; what it returns takes its place."""
+    """Call `hook(module, name, buffer)` for every buffer that is registered; what it returns takes its
+    place."""
     return hooks.add_hook(hooks.EVERYWHERE["buffer"], hook)
 
 
 def register_module_module_registration_hook(hook):
-    """Call `hook(module, name, child)` for every child that is registered; what it returns takes its place."""
+    """Call `hook(module, name, child)` for every child that is registered; what it returns takes its
+    place."""
     return hooks.add_hook(hooks.EVERYWHERE["module"], hook)
 
 

@@ -8,8 +8,8 @@ from flambeau.tensor import empty, ones, tensor, zeros
 from flambeau.types import dtype as dtypes
 
 
-class _BatchNorm(Module):
-    """What the batch norms share; a subclass says which ranks of input it takes."""
+class _RunningNorm(Module):
+    """What batch and instance norms share; a subclass says which ranks of input it takes."""
 
     ranks = ()
 
@@ -75,6 +75,10 @@ class _BatchNorm(Module):
                 f"bias={self.bias is not None}, track_running_stats={self.track_running_stats}")
 
 
+class _BatchNorm(_RunningNorm):
+    """The batch norms, for `isinstance`."""
+
+
 class BatchNorm1d(_BatchNorm):
     """Batch normalisation of (batch, channels) or (batch, channels, length); see `BatchNorm2d`."""
 
@@ -120,7 +124,7 @@ class SyncBatchNorm(_BatchNorm):
     @classmethod
     def convert_sync_batchnorm(cls, module, process_group=None):
         """The module with every batch norm in it replaced by one of these, with its state."""
-        if isinstance(module, _BatchNorm) and not isinstance(module, _InstanceNorm):
+        if isinstance(module, _BatchNorm):
             made = cls(module.num_features, module.eps, module.momentum, module.affine,
                        module.track_running_stats, process_group, bias=module.bias is not None)
             made.load_state_dict(module.state_dict())
@@ -131,7 +135,7 @@ class SyncBatchNorm(_BatchNorm):
         return module
 
 
-class _InstanceNorm(_BatchNorm):
+class _InstanceNorm(_RunningNorm):
     """Normalise each channel of each example over its own elements; an input without batch axis has one less.
 
     Without `affine` there are no `weight` and `bias`; without `track_running_stats` no running statistics.

@@ -1,7 +1,9 @@
-"""Resampling that does not alias: each result is a weighted mean of all elements under a filter that widens as the axis shrinks.
+"""Resampling that does not alias: each result is a weighted mean of all elements under a filter that widens
+as the axis shrinks.
 
-An axis of `size` elements becomes one of `count` by a matrix (count, size) of weights, so that one matrix product does an
-axis. The filters are a triangle ('linear') and Keys' cubic with a = -1/2 ('cubic'), as image libraries use them.
+An axis of `size` elements becomes one of `count` by a matrix (count, size) of weights, so that one matrix
+product does an axis. The filters are a triangle ('linear') and Keys' cubic with a = -1/2 ('cubic'), as image
+libraries use them.
 """
 
 from flambeau.base.errors import DTypeError, fail
@@ -14,7 +16,7 @@ from flambeau.ops.rounding import floor, round
 from flambeau.ops.view import contiguous, transpose, unsqueeze
 from flambeau.types.dtype import float32, float64, uint8
 
-REACH = {"linear": 1.0, "cubic": 2.0}       # half the width of a filter
+REACH = {"linear": 1.0, "cubic": 2.0}  # half the width of a filter
 
 
 def triangle(d):
@@ -51,7 +53,9 @@ def weights(size, count, kind, factor, align_corners):
 def antialiased(input, sizes, factors, kind, align_corners):
     """The last axes of a floating point or uint8 tensor in other sizes, the last one first."""
     if input.dtype.kind != "f" and input.dtype is not uint8:
-        fail("interpolate", "antialias=True takes floating point or uint8 images", input.dtype, kind=DTypeError)
+        fail(
+            "interpolate", "antialias=True takes floating point or uint8 images", input.dtype, kind=DTypeError
+        )
     out = cast(input, float32) if input.dtype is uint8 else widen(input)
     lead = input.ndim - len(sizes)
     for i in reversed(range(len(sizes))):

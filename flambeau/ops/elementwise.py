@@ -75,7 +75,6 @@ class Add(Scaled):
     """input + alpha * other. Bools combine by or."""
 
     dtypes = EVERY
-    alias_names = ("add_scalar",)
 
     def reference(input, other, alpha=1):
         return input | other if input.dtype == bool and other.dtype == bool else input + alpha * other

@@ -234,6 +234,7 @@ class Contraction(Template):
     """Products summed over shared axes, given by an axis string (`types.shape.parse_axes`)."""
 
     kind = "contraction"
+    takes_epilogue = False      # `lower` is one product, which may finish elementwise nodes behind it
 
 
 class Window(Template):

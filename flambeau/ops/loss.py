@@ -40,6 +40,7 @@ def same_sizes(a, b):
 class ClassLoss(Composite):
     """What losses over classes check."""
 
+    internal = True
     shapes = ((5, 7), (2, 33, 3))
     dtypes = FLOATING
     tolerance = ulps(64)
@@ -339,6 +340,7 @@ def check_classes(name, input, target, ignore_index):
 class BinaryEntropy(Composite):
     """Cross entropy of each probability and its target in 0..1; logarithms are at least -100."""
 
+    internal = True
     signature = "probability, target"
     operands = ("probability", "target")
     dtypes = FLOATING

@@ -33,6 +33,7 @@ def accumulator(dtype):
 class Mm(Contraction):
     """Matrices (m, k) @ (k, n), or batches of them: (b, m, k) @ (b, k, n)."""
 
+    takes_epilogue = True
     signature = "input, other"
     operands = ("input", "other")
     dtypes = FLOATING
@@ -183,6 +184,7 @@ class LinearRows(Contraction):
     """(rows, k), (n, k), bias (n) or None -> (rows, n): x @ weight.T + bias in one kernel."""
 
     internal = True
+    takes_epilogue = True
     signature = "input, weight, bias=None"
     operands = ("input", "weight", "bias")
     dtypes = FLOATING

@@ -367,6 +367,7 @@ def _may_equal(a, b):
 class BatchNormTrain(BatchNorm):
     """(output, mean, variance): each channel by its own mean and biased variance, then * weight + bias."""
 
+    internal = True
     signature = "input, weight=None, bias=None, eps=1e-5"
     operands = ("input", "weight", "bias")
     outputs = ("output", "mean", "variance")
@@ -406,6 +407,7 @@ class BatchNormTrain(BatchNorm):
 class BatchNormEval(BatchNorm):
     """Each channel normalised by the given mean and variance, then * weight + bias."""
 
+    internal = True
     signature = "input, running_mean, running_var, weight=None, bias=None, eps=1e-5"
     operands = ("input", "running_mean", "running_var", "weight", "bias")
 

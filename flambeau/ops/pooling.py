@@ -40,6 +40,7 @@ NUMBERS = ("kernel_size, stride, padding=(0, 0), ceil_mode=False, count_include_
 class Averaging(Window):
     """What the mean of windows and its gradient share."""
 
+    internal = True
     dtypes = FLOATING
     tolerance = ulps(64)
 

@@ -40,6 +40,7 @@ def logistic(x):
 class Step(Composite):
     """What the steps share."""
 
+    internal = True
     dtypes = FLOATING
     tolerance = ulps(64)
     remembered = False          # the sizes are checked at every call

@@ -44,8 +44,13 @@ def require_running(name, running_mean, running_var):
 
 def follow(running, value, momentum, factor=1.0):
     """Move a running statistic towards a value, outside the tape."""
-    if running is not None:
-        running.detach().mul_(1 - momentum).add_(value.detach(), alpha=momentum * factor)
+    if running is None:
+        return
+    moved, factor = running.detach().mul_(1 - momentum), momentum * factor
+    if moved.dtype.itemsize > 2:
+        moved.add_(value.detach() * factor)
+    else:
+        moved.add_(value.detach(), alpha=factor)        # rounded once
 
 
 @public(method=False)

@@ -19,13 +19,22 @@ from flambeau.types.shape import normalize_axes, show_shape
 
 numpy = LazyModule("numpy")
 
-SEGMENT = {"sum": 0.0, "mean": 0.0, "prod": 1.0, "max": -float("inf"), "min": float("inf"), "amax": -float("inf"),
-           "amin": float("inf")}         # reduction -> what it gives for no elements
+SEGMENT = {
+    "sum": 0.0,
+    "mean": 0.0,
+    "prod": 1.0,
+    "max": -float("inf"),
+    "min": float("inf"),
+    "amax": -float("inf"),
+    "amin": float("inf"),
+}  # reduction -> what it gives for no elements
 
 
 @public(method=False)
 @with_out
-def segment_reduce(data, reduce, *, lengths=None, indices=None, offsets=None, axis=0, unsafe=False, initial=None):
+def segment_reduce(
+    data, reduce, *, lengths=None, indices=None, offsets=None, axis=0, unsafe=False, initial=None
+):
     """Reduce consecutive segments of an axis: (*lead, n, *rest) -> (*lead, segments, *rest).
 
     Args:
@@ -33,7 +42,8 @@ def segment_reduce(data, reduce, *, lengths=None, indices=None, offsets=None, ax
         lengths: (*lead, segments), the length of each segment; they add up to n. Or
         offsets: (*lead, segments + 1), where each starts, and where the last one ends.
         axis: how many leading axes there are.
-        initial: a further element of each segment; of empty ones the result (by default 0, NaN for 'mean', 1, -inf, inf).
+        initial: a further element of each segment; of empty ones the result (by default 0, NaN for 'mean', 1,
+        -inf, inf).
 
     >>> segment_reduce(tensor([1., 2., 3., 4.]), "sum", lengths=tensor([1, 0, 3]))
     tensor([1., 0., 9.])
@@ -46,7 +56,7 @@ def segment_reduce(data, reduce, *, lengths=None, indices=None, offsets=None, ax
         fail("segment_reduce", "Either lengths or offsets must be defined.")
     axis = axis + data.ndim if axis < 0 else axis
     lengths = _lengths(lengths, offsets)
-    lead, n, rest = tuple(data.shape[:axis]), data.shape[axis], tuple(data.shape[axis + 1:])
+    lead, n, rest = tuple(data.shape[:axis]), data.shape[axis], tuple(data.shape[axis + 1 :])
     _check_lengths(data, lengths, lead, n, unsafe)
     count = lengths.numel()
     flat = reshape(data, (math.prod(lead) * n, *rest))
@@ -61,19 +71,33 @@ def _lengths(lengths, offsets):
     if lengths is None:
         lengths = offsets[..., 1:] - offsets[..., :-1]
     if lengths.dtype not in (int32, int64):
-        fail("segment_reduce", "lengths must be integers", lengths.dtype, "int32 or int64", kind=NotImplementedError)
+        fail(
+            "segment_reduce",
+            "lengths must be integers",
+            lengths.dtype,
+            "int32 or int64",
+            kind=NotImplementedError,
+        )
     return lengths.detach()
 
 
 def _check_lengths(data, lengths, lead, n, unsafe):
     if tuple(lengths.shape[:-1]) != lead:
-        fail("segment_reduce", "lengths need the leading axes of data", show_shape(lengths.shape), f"{lead} and the segments")
+        fail(
+            "segment_reduce",
+            "lengths need the leading axes of data",
+            show_shape(lengths.shape),
+            f"{lead} and the segments",
+        )
     if unsafe or not lengths.numel():
         return
     if (lengths < 0).any().item():
         fail("segment_reduce", "lengths contains negative value!")
     if (sum(lengths, -1) != n).any().item():
-        fail("segment_reduce", "Expected all rows of lengths along axis to sum to data.size(lengths.dim()-1) when !unsafe.")
+        fail(
+            "segment_reduce",
+            "Expected all rows of lengths along axis to sum to data.size(lengths.dim()-1) when !unsafe.",
+        )
 
 
 def _reduced(flat, place, count, reduce, initial, lengths):
@@ -85,7 +109,9 @@ def _reduced(flat, place, count, reduce, initial, lengths):
         if reduce == "sum":
             return total
         sizes = cast(reshape(lengths, (count, *(1,) * (flat.ndim - 1))), flat.dtype)
-        return total / sizes if initial is None else where(sizes == 0, float(initial), total / maximum(sizes, 1))
+        return (
+            total / sizes if initial is None else where(sizes == 0, float(initial), total / maximum(sizes, 1))
+        )
     table = full((count, *flat.shape[1:]), start, flat.dtype)
     name = {"max": "amax", "min": "amin"}.get(reduce, reduce)
     return index_reduce(table, 0, place, flat, name) if place.numel() else table
@@ -94,7 +120,8 @@ def _reduced(flat, place, count, reduce, initial, lengths):
 @public()
 @with_out
 def hash_tensor(input, dim=(), *, keepdim=False, mode=0):
-    """The exclusive or of the elements' bits along `dim` (none: all), uint64: whether two tensors hold the same values.
+    """The exclusive or of the elements' bits along `dim` (none: all), uint64: whether two tensors hold the
+    same values.
 
     Floating point elements are taken in float64, integers in int64. `mode` is 0.
 
@@ -107,9 +134,17 @@ def hash_tensor(input, dim=(), *, keepdim=False, mode=0):
         fail("hash_tensor", "complex elements have no such bits", input.dtype, kind=NotImplementedError)
     axes = normalize_axes(dim, input.ndim, "hash_tensor") if dim != () else tuple(range(input.ndim))
     if any(input.shape[a] == 0 for a in axes) and (dim == () or input.numel() == 0):
-        fail("hash_tensor", "Expected reduction dim to have non-zero size", show_shape(input.shape),
-             kind=IndexError if dim != () else RuntimeError)
+        fail(
+            "hash_tensor",
+            "Expected reduction dim to have non-zero size",
+            show_shape(input.shape),
+            kind=IndexError if dim != () else RuntimeError,
+        )
     array = array_of(input.detach())
-    bits = array.astype("float64").view("uint64") if input.dtype.kind == "f" else array.astype("int64").view("uint64")
+    bits = (
+        array.astype("float64").view("uint64")
+        if input.dtype.kind == "f"
+        else array.astype("int64").view("uint64")
+    )
     folded = numpy.bitwise_xor.reduce(bits, axis=tuple(axes), keepdims=keepdim) if input.ndim else bits
     return tensor_of(numpy.asarray(folded, "uint64"), uint64)

@@ -21,7 +21,7 @@ from flambeau.ops.reduce import all as every, amax, amin, any as some, mean, sum
 from flambeau.ops.rounding import ceil, floor, round
 from flambeau.ops.samples import ulps
 from flambeau.ops.sort import searchsorted, sort
-from flambeau.ops.spec import REGISTRY, op, public
+from flambeau.ops.spec import REGISTRY, public
 from flambeau.ops.trace import current
 from flambeau.ops.view import expand, permute, reshape, transpose, unsqueeze
 from flambeau.ops.write import number_in_memory

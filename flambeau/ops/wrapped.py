@@ -126,10 +126,13 @@ def wrapped_among(values):
     """The Wrapped tensor of the innermost level among arguments (tuples of tensors too), or None."""
     found = None
     for value in values:
-        members = value if isinstance(value, tuple) else (value,)
-        for member in members:
-            if getattr(type(member), "is_wrapped", False) and (found is None or member.level.depth > found.level.depth):
-                found = member
+        if isinstance(value, Wrapped):
+            if found is None or value.level.depth > found.level.depth:
+                found = value
+        elif type(value) is tuple:
+            for member in value:
+                if isinstance(member, Wrapped) and (found is None or member.level.depth > found.level.depth):
+                    found = member
     return found
 
 

@@ -37,7 +37,7 @@ def write(target, source):
 
 def _write_wrapped(target, source):
     """A write that a function transform takes part in: its level knows where the values live."""
-    while not is_wrapped(target) and is_wrapped(source) and source.level.is_constant(source):
+    while not is_wrapped(target) and is_wrapped(source) and _is_constant(source):
         source = source.inner
     if not is_wrapped(source) and not is_wrapped(target):
         return write(target, source)
@@ -47,6 +47,11 @@ def _write_wrapped(target, source):
     if not isinstance(source, Tensor):
         source = elementwise.full_like(target, source)
     return target.level.assign(REGISTRY["copy"], target, source)
+
+
+def _is_constant(value):
+    """True if the level of a value adds nothing to the tensor below."""
+    return hasattr(value.level, "is_constant") and value.level.is_constant(value)
 
 
 _ZEROS_AND_ONES = {}        # (dtype, 0 or 1) -> a 0-d tensor that nobody writes to
@@ -142,9 +147,7 @@ def _saves(node, target):
 
 def _name_writer(target, name):
     """The note of a write names the in-place op, not the copy that it is made of."""
-    note = target.storage_.write_note
-    if note is not None:
-        target.storage_.write_note = (name, note[1])
+    target.storage_.name_write(name)
 
 
 def assign(operation, target, result):

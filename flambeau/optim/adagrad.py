@@ -37,8 +37,10 @@ class Adagrad(Optimizer):
                 self._state_of(parameter, group)
 
     def share_memory(self):
-        """Refused: state in memory shared between processes is not available yet."""
-        raise NotImplementedError("[optim.Adagrad] share_memory is not available yet")
+        """Move the state into memory that other processes can share."""
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                self.state[parameter]["sum"].share_memory_()
 
     def step(self, closure=None):
         return self._update_groups(closure, self._update)

@@ -12,7 +12,9 @@ def _checked(optimizer, parameters, state_dict):
     """(the state by number, the groups, the parameters) that are to be put in."""
     if not optimizer.state:
         _refuse("the optimizer has no state yet; step once before")
-    state, groups = (state_dict.get(key) if isinstance(state_dict, dict) else None for key in ("state", "param_groups"))
+    state, groups = (
+        state_dict.get(key) if isinstance(state_dict, dict) else None for key in ("state", "param_groups")
+    )
     if not isinstance(state, dict) or not isinstance(groups, list):
         _refuse("the state must be a state_dict with 'state' and 'param_groups'")
     if len(groups) != len(optimizer.param_groups):
@@ -44,7 +46,7 @@ def swap_in_optimizer_params_and_state(optimizer, swapin_parameters, swapin_opti
     at, swapped = 0, defaultdict(dict)
     try:
         for group, given in zip(optimizer.param_groups, groups):
-            chosen = parameters[at:at + len(given["params"])]
+            chosen = parameters[at : at + len(given["params"])]
             at += len(chosen)
             group.update({**given, "params": chosen})
             swapped.update({p: dict(state.get(number, {})) for p, number in zip(chosen, given["params"])})

@@ -291,7 +291,9 @@ cdef object call_inplace(NativeOp op, PyObject** args):
         return _HOOKS["inplace"](op.python, tuple([<object>args[i] for i in range(op.arity)]))
     outs[0] = args[0]
     run_pointwise(plan, args, outs)
-    written(target.storage, op.name)
+    written(target, op.name)
+    if target.storage.saved:
+        target.storage.name_write(op.name + "_")
     return target
 
 
@@ -317,7 +319,7 @@ def run_into(PointwisePlan plan, args, Tensor out):
     if out.code != plan.out_codes[0]:
         raise TypeError(f"the result is {_DTYPES[plan.out_codes[0]]}, the tensor written to is {out.dtype}")
     run_pointwise(plan, items, outs)
-    written(out.storage, "copy")
+    written(out, "copy")
     return out
 
 
@@ -334,7 +336,7 @@ def run_into_all(PointwisePlan plan, args, outs):
             raise TypeError(f"output {i} is {_DTYPES[plan.out_codes[i]]}, its target is {outs[i].dtype}")
     run_pointwise(plan, items, targets)
     for i in range(plan.n_outputs):
-        written((<Tensor>targets[i]).storage, "an optimizer update")
+        written(<Tensor>targets[i], "an optimizer update")
 
 
 def run_pointwise_plan(NativeOp op, PointwisePlan plan, args):

@@ -151,18 +151,51 @@ def shape_only(shape, dtype):
     return t
 
 
-cdef inline void written(Storage s, object op_name) noexcept:
-    """Count a write, and note who made it if a node relies on the old values."""
-    s.version += 1
-    if s.saved:
-        note_write(s, op_name)
+DEF WRITES_KEPT = 64
 
 
-cdef void note_write(Storage s, object op_name) noexcept:
+cdef inline void written(Tensor t, object op_name) noexcept:
+    """Count a write into t's memory, and note who made it where if a node relies on the old values."""
+    t.storage.version += 1
+    if t.storage.saved:
+        note_write(t.storage, op_name, t)
+
+
+cdef void note_write(Storage s, object op_name, Tensor t) noexcept:
+    """t: the window that was written to; None: all of it."""
     try:
         s.write_note = _HOOKS["note_write"](op_name)
     except Exception:
         s.write_note = (op_name, None)
+    if s.writes is None:
+        s.writes = []
+    (<list>s.writes).append((s.version, None if t is None else window_in(t), s.write_note))
+    if len(<list>s.writes) > WRITES_KEPT:
+        del (<list>s.writes)[0]
+
+
+cdef object window_in(Tensor t):
+    """(offset, itemsize, sizes, strides) of a tensor in its storage, in bytes."""
+    cdef int d
+    cdef int64_t size = _ITEMSIZE[t.code]
+    return (t.first - t.storage.ptr, size, tuple([t.dims[d] for d in range(t.ndim_)]),
+            tuple([t.dims[t.ndim_ + d] * size for d in range(t.ndim_)]))
+
+
+cdef object overwritten(Tensor t, int64_t since):
+    """The note of a write after version `since` that may have changed what t shows; None if there was none."""
+    cdef Storage s = t.storage
+    cdef int64_t version = since
+    window = window_in(t)
+    for number, region, note in (s.writes if s.writes is not None else ()):
+        if <int64_t>number <= since:
+            continue
+        if <int64_t>number != version + 1:
+            return s.write_note if s.write_note is not None else ("a write", None)     # some writes left no note
+        version = number
+        if region is None or not _HOOKS["disjoint"](window, region):
+            return note
+    return None if version == s.version else (s.write_note if s.write_note is not None else ("a write", None))
 
 
 cdef inline size_of(Tensor t):

@@ -97,4 +97,4 @@ def run_into_many(PointwisePlan plan, list rows):
         free(many.blocks)
     for _, targets in rows:
         for i in range(n_out):
-            written((<Tensor>targets[i]).storage, "an optimizer update")
+            written(<Tensor>targets[i], "an optimizer update")

@@ -38,12 +38,21 @@ cdef class Storage:
     cdef bint traced         # `_traced` knows who made it
     cdef object owner
     cdef public object write_note        # (op, statement) of the last noted write
+    cdef object writes                   # the last noted writes: (version, window or None, note)
 
     def __dealloc__(self):
         if self.traced:
             _traced.pop(<size_t>self.ptr, None)
         if self.got:
             alloc_release(self.ptr, self.got)
+
+    def name_write(self, name):
+        """Say in the note of the last write which op it belongs to."""
+        if self.write_note is not None:
+            self.write_note = (name, self.write_note[1])
+            if self.writes:
+                version, window, _ = self.writes.pop()
+                self.writes.append((version, window, self.write_note))
 
     @property
     def address(self):
@@ -304,7 +313,9 @@ cdef class Tensor:
         self.storage.version = 0
 
     def _bump_version(self):
-        written(self.storage, "an assignment")
+        self.storage.version += 1
+        if self.storage.saved:
+            note_write(self.storage, "an assignment", None)
 
     @staticmethod
     def _make_subclass(cls, Tensor data, bint requires_grad=False):

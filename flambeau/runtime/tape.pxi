@@ -297,16 +297,19 @@ cdef class Node:
             if self.edges[i].saved != NULL and is_tensor(self.edges[i].saved):
                 t = <Tensor>self.edges[i].saved
                 if t.storage is not None and <uint32_t>t.storage.version != self.edges[i].version:
-                    self.stale(i, t.storage.version, self.edges[i].version)
+                    self.stale(i, t, self.edges[i].version)
         if self.saved_output is not None and not isinstance(self.saved_output, tuple):
             t = <Tensor>self.saved_output
             if t.storage is not None and t.storage.version != self.output_version:
-                self.stale(-1, t.storage.version, self.output_version)
+                self.stale(-1, t, self.output_version)
         return 0
 
-    cdef int stale(self, int i, int64_t now, int64_t then) except -1:
-        saved = self.saved_output if i < 0 else <object>self.edges[i].saved
-        raise RuntimeError(_HOOKS["stale"](self.op.name, saved, i, then, now))
+    cdef int stale(self, int i, Tensor saved, int64_t then) except -1:
+        """The memory of a saved tensor was written to: raise if the write touched what it shows."""
+        note = overwritten(saved, then)
+        if note is not None:
+            raise RuntimeError(_HOOKS["stale"](self.op.name, saved, i, then, saved.storage.version, note, self.source))
+        return 0
 
     cdef void release(self):
         """Let go of saved values; sizes and numbers stay, so that a node which saved nothing else can be walked again."""

@@ -1,4 +1,5 @@
-"""Tensors that are alive: who holds them, which line made them, what is left after a block, why memory ran out."""
+"""Tensors that are alive: who holds them, which line made them, what is left after a block, why memory ran
+out."""
 
 import gc
 import math
@@ -25,9 +26,9 @@ class LeakError(RuntimeError):
 class Live:
     """Memory of a live tensor and its views.
 
-    nbytes: its size. shape, dtype: of the largest tensor on it; None if only the graph holds it. source: (file, line) that
-    made it, or None where memory was not recorded. names: how the program reaches it. graph: names of the ops that keep it
-    for a backward pass. behind: a tensor that this graph belongs to.
+    nbytes: its size. shape, dtype: of the largest tensor on it; None if only the graph holds it. source:
+    (file, line) that made it, or None where memory was not recorded. names: how the program reaches it.
+    graph: names of the ops that keep it for a backward pass. behind: a tensor that this graph belongs to.
     """
 
     nbytes: int
@@ -55,7 +56,8 @@ class Live:
 
 
 class record_lines:      # noqa: N801 - used like the modes
-    """Inside, new tensors note the line that made them, for `live_tensors`, `leak_check` and errors of allocation.
+    """Inside, new tensors note the line that made them, for `live_tensors`, `leak_check` and errors of
+    allocation.
 
     >>> with fl.memory.record_lines():
     ...     x = fl.zeros(1000)
@@ -95,9 +97,16 @@ def _survey(only=None, count=None):
     sizes.update({at: part.size for at, part in kept.items() if only is None or at in only})
     sizes.update({at: size for at, (_, size, _) in traced.items() if only is None or at in only})
     chosen = sorted(sizes, key=lambda at: -sizes[at])[:count]
-    wanted = {id(t) for at in chosen for t in by_address.get(at, ())} | {kept[at].root for at in chosen if at in kept}
+    wanted = {id(t) for at in chosen for t in by_address.get(at, ())} | {kept[at].root for at in chosen
+                                                                         if at in kept}
     names = holders.names_of(wanted, frames)
-    return [_record(by_address.get(at, []), kept.get(at), sizes[at], traced.get(at), names, containers) for at in chosen]
+    unnamed = [holder for at in chosen for t in by_address.get(at, ()) if id(t) not in names
+               for holder in containers.get(id(t), ())]
+    ours = holders.internal(unnamed) if unnamed else ()
+    for tensor, found in containers.items():
+        containers[tensor] = [holder for holder in found if id(holder) not in ours]
+    return [_record(by_address.get(at, []), kept.get(at), sizes[at], traced.get(at), names, containers)
+            for at in chosen]
 
 
 def _record(found, kept, size, traced, names, containers):
@@ -105,24 +114,18 @@ def _record(found, kept, size, traced, names, containers):
     largest = max(found, key=lambda t: t.nbytes, default=None)
     known = [name for t in found for name in names.get(id(t), ())]
     if not known:
-        known = [f"a {type(holder).__name__}" for t in found for holder in containers.get(id(t), ())
-                 if not _is_internal(holder)][:3]
+        known = [f"a {type(holder).__name__}" for t in found for holder in containers.get(id(t), ())][:3]
     form = (tuple(largest.shape), largest.dtype) if largest is not None else kept.form if kept else None
+    ops = tuple(kept.ops) if kept else ()
+    if kept and not ops and not known:          # a leaf that nothing but the graph refers to
+        ops = ("a leaf",)
     return Live(size, form and form[0], form and form[1], traced and traced[2], tuple(dict.fromkeys(known)),
-                tuple(kept.ops) if kept else (), names.get(kept.root, [""])[0] if kept else "")
-
-
-def _is_internal(holder):
-    """True for a container of this package's own, such as a cache."""
-    owners = [holder, *gc.get_referrers(holder)]
-    found = any(type(owner).__module__.startswith("flambeau.") or isinstance(owner, dict)
-                and str(owner.get("__name__")).startswith("flambeau.") for owner in owners)
-    owners.clear()          # frames of this very function are among them
-    return found
+                ops, names.get(kept.root, [""])[0] if ops else "")
 
 
 class _Kept:
-    """Memory that graphs keep: its bytes, the ops, the id of a tensor at the graph's end, the shape and dtype if they show."""
+    """Memory that graphs keep: its bytes, the ops, the id of a tensor at the graph's end, the shape and dtype
+    if they show."""
 
     def __init__(self, size, root, form):
         self.size, self.root, self.form, self.ops = size, root, form, []
@@ -130,19 +133,26 @@ class _Kept:
 
 def _kept_by_graphs(tensors, nodes):
     """{address: _Kept} of what live graphs keep for backward passes."""
-    todo = [(t.grad_fn, i) for i, t in tensors.items() if t.grad_fn is not None] + [(node, 0) for node in nodes.values()]
-    todo.sort(key=lambda start: -len(tensors[start[1]].shape) if start[1] else 1)      # losses are reached last: popped first
+    todo = [(t.grad_fn, i) for i, t in tensors.items() if t.grad_fn is not None]
+    todo += [(node, 0) for node in nodes.values()]
+    # losses are reached last: popped first
+    todo.sort(key=lambda start: -len(tensors[start[1]].shape) if start[1] else 1)
     seen, kept = set(), {}
     while todo:
         node, root = todo.pop()
         if node in seen:
             continue
         seen.add(node)
-        inputs = [after for after, _ in node.next_functions if isinstance(after, _core.Node)]
+        edges = [after for after, _ in node.next_functions if after is not None]
+        inputs = [after for after in edges if isinstance(after, _core.Node)]
         for at, size in saved_by(node).items():
             if at not in kept:
                 kept[at] = _Kept(size, root, _form_of(size, [node, *inputs]))
             kept[at].ops.append(node.operation.name)
+        for leaf in (edge.variable for edge in edges if not isinstance(edge, _core.Node)):
+            if leaf.storage_ is not None and leaf.storage_.address not in kept:
+                kept[leaf.storage_.address] = _Kept(leaf.storage_.nbytes_(), root,
+                                                    (tuple(leaf.shape), leaf.dtype))
         todo += [(after, root) for after in inputs]
     return kept
 
@@ -163,13 +173,14 @@ def _rows(records):
 
 # ---------------------------------------------------------------------------------- leaks
 class leak_check:        # noqa: N801
-    """Afterwards `leaks` tells which tensors made inside are still alive, who refers to them and which line made them.
+    """Afterwards `leaks` tells which tensors made inside are still alive, who refers to them and which line
+    made them.
 
     Args:
         raises: True: leaving the block raises LeakError if there are any (AssertionError's place in a test).
 
-    Attributes, after the block: `count`, `nbytes`, `leaks` (`Live` records, the largest first), `cycle_bytes` (memory that
-    only the garbage collector freed: it hung in a cycle of references). `str()` is a table.
+    Attributes, after the block: `count`, `nbytes`, `leaks` (`Live` records, the largest first), `cycle_bytes`
+    (memory that only the garbage collector freed: it hung in a cycle of references). `str()` is a table.
 
     >>> kept = []
     >>> def step():
@@ -212,10 +223,13 @@ class leak_check:        # noqa: N801
         return sum(leak.nbytes for leak in self.leaks)
 
     def __str__(self):
-        cycles = f"; {human_bytes(self.cycle_bytes)} hung in cycles until the garbage collector ran" if self.cycle_bytes else ""
+        cycles = ""
+        if self.cycle_bytes:
+            cycles = f"; {human_bytes(self.cycle_bytes)} hung in cycles until the garbage collector ran"
         if not self.leaks:
             return f"no tensor made in the block is alive after it{cycles}"
-        lines = [f"{self.count} tensor{'s' * (self.count != 1)} made in the block {'are' if self.count != 1 else 'is'} alive after it, {human_bytes(self.nbytes)}{cycles}",
+        lines = [f"{self.count} tensor{'s' * (self.count != 1)} made in the block "
+                 f"{'are' if self.count != 1 else 'is'} alive after it, {human_bytes(self.nbytes)}{cycles}",
                  _rows(self.leaks[:40])]
         for source in list(dict.fromkeys(leak.source for leak in self.leaks if leak.source))[:5]:
             lines.append(f"  {show_source(source)}: {source_line(*source)}")
@@ -226,7 +240,8 @@ class leak_check:        # noqa: N801
 
 # ---------------------------------------------------------------------------------- limits and failures
 def set_limit(most):
-    """Let tensors (with what is cached for reuse) take at most `most` bytes; None: no limit. Returns what it was.
+    """Let tensors (with what is cached for reuse) take at most `most` bytes; None: no limit. Returns what it
+    was.
 
     An allocation that would pass it raises MemoryError, as if the machine had no more.
 
@@ -246,7 +261,8 @@ def set_limit(most):
 def set_per_process_memory_fraction(fraction, device=None):
     """Let tensors take at most this part (0 to 1) of the machine's memory."""
     if not 0 < fraction <= 1:
-        raise ValueError(f"[set_per_process_memory_fraction] wanted a fraction above 0 and up to 1: got {fraction}")
+        raise ValueError("[set_per_process_memory_fraction] wanted a fraction above 0 and up to 1: got "
+                         f"{fraction}")
     set_limit(int(fraction * machine_memory()))
 
 
@@ -263,20 +279,22 @@ def machine_memory():
 
 
 def verdict(wanted, live, graph, room, limited=False):
-    """Why `wanted` bytes were not to be had: `live` bytes are in use, `graph` of them kept for backward passes, `room` is all
-    that there is."""
+    """Why `wanted` bytes were not to be had: `live` bytes are in use, `graph` of them kept for backward
+    passes, `room` is all that there is."""
     whose = "the limit" if limited else "this machine"
     if wanted > room:
-        return (f"too big: {human_bytes(wanted)} for one tensor, {whose} allows {human_bytes(room)} in all: look at its "
-                "shape (a missing reduction, a broadcast that makes an outer product)")
+        return (f"too big: {human_bytes(wanted)} for one tensor, {whose} allows {human_bytes(room)} in all: "
+                "look at its shape (a missing reduction, a broadcast that makes an outer product)")
     if graph >= live / 2 and live + wanted > room / 2:
-        return (f"kept by the graph: {human_bytes(graph)} of {human_bytes(live)} are saved for backward passes that have not "
-                "run: use loss.item() for what is only logged, no_grad() for evaluation, checkpoint() for a deep model")
+        return (f"kept by the graph: {human_bytes(graph)} of {human_bytes(live)} are saved for backward "
+                "passes that have not run: use loss.item() for what is only logged, no_grad() for "
+                "evaluation, checkpoint() for a deep model")
     if live + wanted <= room:
-        return (f"fragmented: {human_bytes(room - live)} are not in use by tensors, but not in one piece or not this "
-                "process's to take (other processes, ulimit -v); memory.empty_cache() gives back what is cached")
-    return (f"full: tensors take {human_bytes(live)} of {human_bytes(room)}: free the largest of them, or take smaller "
-            "batches")
+        return (f"fragmented: {human_bytes(room - live)} are not in use by tensors, but not in one piece or "
+                "not this process's to take (other processes, ulimit -v); memory.empty_cache() gives back "
+                "what is cached")
+    return (f"full: tensors take {human_bytes(live)} of {human_bytes(room)}: free the largest of them, or "
+            "take smaller batches")
 
 
 def report_failure(wanted):

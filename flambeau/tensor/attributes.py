@@ -78,9 +78,15 @@ def bernoulli(self, p=None, *, generator=None):
     return create.bernoulli(weights, generator=generator)
 
 
+def _set_grad_dtype(self, dtype):
+    if dtype is not None and dtype is not self.dtype:
+        fail("grad_dtype", "a gradient has the dtype of its tensor", dtype, self.dtype, kind=NotImplementedError)
+
+
 PROPERTIES = {name: property(lambda self: False) for name in _NEVER}
 PROPERTIES |= {"is_cpu": property(lambda self: not self.is_shape_only), "name": property(lambda self: None),
-               "volatile": property(lambda self: False), "output_nr": property(lambda self: self.output_number)}
+               "volatile": property(lambda self: False),
+               "grad_dtype": property(lambda self: self.dtype, _set_grad_dtype), "output_nr": property(lambda self: self.output_number)}
 METHODS = {device: _refused(device) for device in ("cuda", "xpu", "ipu", "mtia")}
 METHODS |= {
     "apply_": apply_, "map_": map_, "map2_": map2_, "module_load": module_load, "as_subclass": as_subclass, "dim_order": dim_order, "bernoulli": bernoulli,

@@ -2,6 +2,7 @@
 
 import functools
 import sys
+import threading
 
 from flambeau.base.errors import fail
 from flambeau.base.source import is_own, show_source, user_source
@@ -9,6 +10,7 @@ from flambeau.ops.wrapped import is_wrapped
 from flambeau.runtime import _core
 from flambeau.runtime._core import Tensor
 from flambeau.tensor.create import ones_like
+from flambeau.types.regions import disjoint
 
 
 class GradMode:
@@ -56,8 +58,40 @@ class enable_grad(no_grad):     # noqa: N801
 class inference_mode(GradMode):     # noqa: N801
     """no_grad for inference."""
 
+    def __new__(cls, mode=True):
+        made = super().__new__(cls)
+        if not callable(mode):
+            return made
+        made.__init__()
+        return made(mode)           # a decorator without brackets
+
     def __init__(self, mode=True):
         super().__init__(not mode)
+        self.mode = bool(mode)
+
+    def __enter__(self):
+        self.mode_before = is_inference_mode_enabled()
+        _inference.enabled = self.mode
+        return super().__enter__()
+
+    def __exit__(self, *error):
+        _inference.enabled = self.mode_before
+        super().__exit__(*error)
+
+    def __call__(self, function):
+        @functools.wraps(function)
+        def wrapped(*args, **kwargs):
+            with inference_mode(self.mode):
+                return function(*args, **kwargs)
+        return wrapped
+
+
+_inference = threading.local()
+
+
+def is_inference_mode_enabled():
+    """True inside `inference_mode`."""
+    return getattr(_inference, "enabled", False)
 
 
 class set_grad_enabled(GradMode):       # noqa: N801
@@ -180,16 +214,17 @@ def note_write(op):
     return op, user_source()
 
 
-def stale_message(op, saved, index, then, now):
-    """Why a gradient cannot be computed: which variable, which op saved it, which statement wrote over it."""
+def stale_message(op, saved, index, then, now, note, source):
+    """Why a gradient cannot be computed: which variable, which op saved it (at `source`, if lines are recorded), which
+    statement wrote over it (`note`)."""
     name = variable_name(saved)
     what = ("its output" if index < 0 else f"its input {index}") + (f", the variable '{name}'," if name else "")
     text = ("one of the variables needed for gradient computation has been modified by an inplace operation: "
             f"[{op}] saved {what} of shape {tuple(saved.shape)} at version {then}, it is at version {now} now")
-    note = saved.storage_.write_note
-    if note is not None:
-        writer, source = note
-        text += f"\n  written by {writer}" + (f" at {show_source(source)}" if source else "")
+    if source is not None:
+        text += f"\n  saved at {show_source(source)}"
+    writer, place = note
+    text += f"\n  written by {writer}" + (f" at {show_source(place)}" if place else "")
     return text + "\n  hint: use the out-of-place form of the write, or clone() the tensor before it is written"
 
 
@@ -208,4 +243,5 @@ def variable_name(tensor):
 
 _core.set_hook("note_write", note_write)
 _core.set_hook("stale", stale_message)
+_core.set_hook("disjoint", disjoint)
 _core.set_hook("accumulate_node", AccumulateGrad)

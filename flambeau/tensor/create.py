@@ -19,6 +19,7 @@ from flambeau.tensor.rng import next_key
 from flambeau.types import dtype as dtypes
 from flambeau.types.device import as_device
 from flambeau.types.dtype import bool_, float32, float64, get_default_dtype, int64
+from flambeau.types.info import LAYOUTS
 from flambeau.types.layout import contiguous_strides
 
 
@@ -82,7 +83,15 @@ def into_out(function):
 def empty(*size, dtype=None, device=None, requires_grad=False, out=None, layout=None, pin_memory=False,
           memory_format=None):
     """A tensor of uninitialised memory."""
+    if layout not in (None, LAYOUTS["strided"]):
+        return without_elements(sizes_of(size), dtype, layout, requires_grad)
     return in_format(new(sizes_of(size), dtype, device, requires_grad), memory_format)
+
+
+def without_elements(size, dtype, layout, requires_grad):
+    """A sparse tensor of zeros."""
+    from flambeau.tensor.sparse_door import sparse_coo_tensor
+    return sparse_coo_tensor(size, dtype=dtype).to_sparse(layout=layout).requires_grad_(requires_grad)
 
 
 def in_format(made, memory_format, like=None):
@@ -110,6 +119,8 @@ def empty_strided(size, stride, *, dtype=None, device=None, requires_grad=False,
 @into_out
 def zeros(*size, dtype=None, device=None, requires_grad=False, out=None, layout=None, pin_memory=False):
     """A tensor of zeros."""
+    if layout not in (None, LAYOUTS["strided"]):
+        return without_elements(sizes_of(size), dtype, layout, requires_grad)
     return filled(sizes_of(size), 0, dtype, device, requires_grad)
 
 

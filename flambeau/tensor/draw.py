@@ -1,5 +1,5 @@
-"""The recorded graph as a picture: an SVG with a layered layout (Sugiyama, Tagawa and Toda, 1981: layers by longest path,
-order by barycentres, dummy boxes along long edges).
+"""The recorded graph as a picture: an SVG with a layered layout (Sugiyama, Tagawa and Toda, 1981: layers by
+longest path, order by barycentres, dummy boxes along long edges).
 
 Gradients flow from the bottom to the top; the forward pass reads from the top to the bottom.
 """
@@ -13,9 +13,12 @@ from flambeau.tensor.folding import fold
 
 __all__ = ["draw"]
 
-COLOURS = {"leaf": ("#d8f0d0", "#4f9a3d"), "input": ("#e4e4f7", "#6a6ab8"), "contraction": ("#fbd9c0", "#d0782c"),
-           "window": ("#fbd9c0", "#d0782c"), "composite": ("#fcefc2", "#c2a02a"), "elementwise": ("#dcecfb", "#4a86c5"),
-           "reduction": ("#f9d7e3", "#c2527e"), "view": ("#f1f1f1", "#9a9a9a"), "function": ("#e3d6f5", "#8457c0"),
+COLOURS = {"leaf": ("#d8f0d0", "#4f9a3d"), "input": ("#e4e4f7", "#6a6ab8"),
+           "contraction": ("#fbd9c0", "#d0782c"),
+           "window": ("#fbd9c0", "#d0782c"), "composite": ("#fcefc2", "#c2a02a"),
+           "elementwise": ("#dcecfb", "#4a86c5"),
+           "reduction": ("#f9d7e3", "#c2527e"), "view": ("#f1f1f1", "#9a9a9a"),
+           "function": ("#e3d6f5", "#8457c0"),
            "fold": ("#ffffff", "#555555"), "root": ("#ffd2d2", "#c43c3c")}
 CHARACTER, LINE, PADDING = 6.3, 14, 8           # pixels: width of a character, height of a line, inner margin
 GAP_X, GAP_Y, DUMMY = 18, 34, 6
@@ -45,7 +48,8 @@ class Box:
 
 
 def draw(tensors, path="graph.svg", model=None, max_boxes=300):
-    """Write the graph behind a tensor (or several) as an SVG picture; returns the `Explanation` that it shows.
+    """Write the graph behind a tensor (or several) as an SVG picture; returns the `Explanation` that it
+    shows.
 
     Args:
         tensors: what `backward` would start from; red in the picture.
@@ -53,7 +57,8 @@ def draw(tensors, path="graph.svg", model=None, max_boxes=300):
         model: a module that names the leaves (green) that are its parameters.
         max_boxes: with more ops than this, repeated parts and chains are folded to one box each.
 
-    Ops are coloured by kind and show the shape of their output, what they keep for the backward pass and the line of the
+    Ops are coloured by kind and show the shape of their output, what they keep for the backward pass and the
+    line of the
     program, where lines were recorded (`record_lines`).
 
     Raises:
@@ -91,7 +96,8 @@ def _boxes(report, max_boxes):
                     continue
                 if source.number not in leaves:
                     leaves[source.number] = Box([source.label, shape_text(source.shape)],
-                                                "leaf" if source.parameter else "input", title=f"leaf {source.label}")
+                                                "leaf" if source.parameter else "input",
+                                                title=f"leaf {source.label}")
                 before = leaves[source.number]
             elif source is None or group_of[source] == group_of[row.number]:
                 continue
@@ -109,7 +115,8 @@ def _op_box(group, roots):
     if len(rows) > 1:
         lines = [group.title, f"→ {shape_text(rows[-1].shape)}"]
     else:
-        lines = [rows[0].op, "→ " + ", ".join(shape_text(form[0]) for form in rows[0].outputs if form is not None)]
+        lines = [rows[0].op, "→ " + ", ".join(shape_text(form[0]) for form in rows[0].outputs
+                                              if form is not None)]
         lines += [rows[0].line] if rows[0].line else []
     lines += [f"keeps {human_bytes(saved)}"] if saved else []
     kind = "root" if root else "fold" if len(rows) > 1 else rows[0].kind
@@ -118,7 +125,8 @@ def _op_box(group, roots):
 
 # ---------------------------------------------------------------------------------- layout
 def _layout(boxes):
-    """(boxes, edges, width, height): places of all boxes; an edge is the list of boxes that it runs through."""
+    """(boxes, edges, width, height): places of all boxes; an edge is the list of boxes that it runs
+    through."""
     _assign_layers(boxes)
     layers, edges, links = _with_dummies(boxes)
     _order(layers, links)
@@ -230,7 +238,8 @@ def _place(layers, links):
 
 
 def _settle(layer, wished):
-    """The places nearest to the wished ones that keep the order and the gaps: boxes that collide form a block."""
+    """The places nearest to the wished ones that keep the order and the gaps: boxes that collide form a
+    block."""
     blocks = []             # [sum of wishes of the block's first box, count, boxes' offsets]
     for box, wish in zip(layer, wished):
         blocks.append([wish, 1, [(box, 0.0)]])
@@ -254,16 +263,18 @@ def _svg(boxes, edges, width, height):
     kinds = [kind for kind in COLOURS if any(box.kind == kind for box in boxes)]
     width = max(width, 40 + sum(32 + len(kind) * CHARACTER for kind in kinds))
     out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height + 24:.0f}" '
-           f'viewBox="0 0 {width:.0f} {height + 24:.0f}" font-family="DejaVu Sans Mono, Menlo, Consolas, monospace" '
+           f'viewBox="0 0 {width:.0f} {height + 24:.0f}" font-family="DejaVu Sans Mono, Menlo, Consolas, '
+           f'monospace" '
            'font-size="10.5">', f'<rect width="{width:.0f}" height="{height + 24:.0f}" fill="white"/>',
-           '<defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="6" markerHeight="6" orient="auto">'
-           '<path d="M0,0 L8,4 L0,8 z" fill="#777"/></marker></defs>']
+           '<defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="6" markerHeight="6" '
+           'orient="auto">' '<path d="M0,0 L8,4 L0,8 z" fill="#777"/></marker></defs>']
     out += [_edge_text(chain) for chain in edges]
     out += [_box_text(box) for box in boxes]
     x = 20
     for kind in kinds:
         fill, line = COLOURS[kind]
-        out.append(f'<rect x="{x:.0f}" y="{height + 2:.0f}" width="10" height="10" fill="{fill}" stroke="{line}"/>'
+        out.append(f'<rect x="{x:.0f}" y="{height + 2:.0f}" width="10" height="10" fill="{fill}" '
+                   f'stroke="{line}"/>'
                    f'<text x="{x + 14:.0f}" y="{height + 11:.0f}" fill="#444">{kind}</text>')
         x += 32 + len(kind) * CHARACTER
     return "\n".join([*out, "</svg>\n"])
@@ -271,7 +282,8 @@ def _svg(boxes, edges, width, height):
 
 def _edge_text(chain):
     first, last = chain[0], chain[-1]
-    points = [(first.x, first.y + first.height), *((box.x, box.y) for box in chain[1:-1]), (last.x, last.y - 1)]
+    points = [(first.x, first.y + first.height), *((box.x, box.y) for box in chain[1:-1]),
+              (last.x, last.y - 1)]
     path = [f"M{points[0][0]:.1f},{points[0][1]:.1f}"]
     for (x0, y0), (x1, y1) in zip(points, points[1:]):
         middle = (y0 + y1) / 2
@@ -284,9 +296,10 @@ def _box_text(box):
     corner = 2 if box.kind in ("leaf", "input") else 6
     dash = ' stroke-dasharray="4 2"' if box.kind == "fold" else ""
     x = box.x - box.width / 2
-    words = "".join(f'<tspan x="{box.x:.1f}" y="{box.y + PADDING / 2 + LINE * i + 10.5:.1f}"'
-                    f'{" font-weight=%sbold%s" % (chr(34), chr(34)) if i == 0 else ""}>{html.escape(text)}</tspan>'
+    words = "".join(f'<tspan x="{box.x:.1f}" y="{box.y + PADDING / 2 + LINE * i + 10.5:.1f}" '
+                    f'font-weight="{"normal" if i else "bold"}">{html.escape(text)}</tspan>'
                     for i, text in enumerate(box.lines))
-    return (f'<g><title>{html.escape(box.title)}</title><rect x="{x:.1f}" y="{box.y:.1f}" width="{box.width:.1f}" '
-            f'height="{box.height:.1f}" rx="{corner}" fill="{fill}" stroke="{line}"{dash}/>'
+    return (f'<g><title>{html.escape(box.title)}</title><rect x="{x:.1f}" y="{box.y:.1f}" '
+            f'width="{box.width:.1f}" height="{box.height:.1f}" rx="{corner}" fill="{fill}" '
+            f'stroke="{line}"{dash}/>'
             f'<text text-anchor="middle" fill="#222">{words}</text></g>')

@@ -28,6 +28,17 @@ def names():
     return {**NAMES, **inplace, "detach": Tensor.detach}
 
 
+def _of_shared(name):
+    """A method of `shared`, which is imported when it is first called."""
+    def method(self):
+        from flambeau.tensor import shared
+        return shared.METHODS[name](self)
+    method.__name__ = name
+    method.__doc__ = {"share_memory_": "Move the elements into memory that other processes can share.",
+                      "is_shared": "True if other processes can see the elements."}[name]
+    return method
+
+
 def attach():
     """Give Tensor the methods of this group."""
     for name, value in {**storage.METHODS, **dlpack.METHODS, **legacy.METHODS, **draws.METHODS, **sparse_door.METHODS, **attributes.METHODS,
@@ -36,4 +47,6 @@ def attach():
             value.__name__ = name
         _core.attach_attribute(name, value)
     numpy_protocol.attach()
+    for name in ("share_memory_", "is_shared"):
+        _core.attach_attribute(name, _of_shared(name))
     _core.attach_attribute("layout", property(lambda self: LAYOUTS["strided"]))

@@ -1,4 +1,5 @@
-"""The recorded graph as a table: ops, shapes, what each keeps for the backward pass, the line that made it."""
+"""The recorded graph as a table: ops, shapes, what each keeps for the backward pass, the line that made
+it."""
 
 import html
 from dataclasses import dataclass
@@ -56,9 +57,9 @@ class Leaf:
 class Row:
     """One recorded op.
 
-    number: place in the order of the forward pass. kind: of the op ('elementwise', 'contraction', ...). outputs: (shape,
-    dtype) of each. inputs: rows' numbers and leaves, None where no gradient goes. saved: bytes that this op is the first
-    to keep. source: (file, line) or None.
+    number: place in the order of the forward pass. kind: of the op ('elementwise', 'contraction', ...).
+    outputs: (shape, dtype) of each. inputs: rows' numbers and leaves, None where no gradient goes. saved:
+    bytes that this op is the first to keep. source: (file, line) or None.
     """
 
     number: int
@@ -85,7 +86,8 @@ class Row:
 
 
 def explain(tensors, model=None):
-    """The graph behind a tensor (or several): a report with `rows`, `leaves`, `saved_bytes`, to print or to show in a notebook.
+    """The graph behind a tensor (or several): a report with `rows`, `leaves`, `saved_bytes`, to print or to
+    show in a notebook.
 
     Args:
         tensors: what `backward` would start from.
@@ -102,7 +104,8 @@ def explain(tensors, model=None):
     roots = [tensors] if isinstance(tensors, Tensor) else list(tensors)
     for root in roots:
         if not isinstance(root, Tensor) or root.grad_fn is None:
-            fail("explain", "the tensor has no recorded history", tuple(root.shape) if isinstance(root, Tensor) else root,
+            given = tuple(root.shape) if isinstance(root, Tensor) else root
+            fail("explain", "the tensor has no recorded history", given,
                  hint="it is a leaf, it was detached, or no_grad() was active in the forward pass")
     return Explanation(*_collect(roots, model))
 
@@ -136,13 +139,14 @@ def _collect(roots, model):
             leaves[id(tensor)] = Leaf(len(leaves), name, tensor, parameter)
         return leaves[id(tensor)]
 
-    edges = [tuple(None if after is None else numbers[after] if isinstance(after, _core.Node) else leaf_of(after.variable)
-                   for after, _ in node.next_functions) for node in nodes]
+    edges = [tuple(None if after is None else numbers[after] if isinstance(after, _core.Node)
+                   else leaf_of(after.variable) for after, _ in node.next_functions) for node in nodes]
     own = {leaf.tensor.storage_.address for leaf in leaves.values() if leaf.tensor.storage_ is not None}
     for node, inputs in zip(nodes, edges):
         fresh = {at: size for at, size in saved_by(node).items() if at not in kept and at not in own}
         kept.update(fresh)
-        rows.append(Row(numbers[node], node.operation.name, getattr(node.operation.python, "kind", "function"),
+        rows.append(Row(numbers[node], node.operation.name, getattr(node.operation.python, "kind",
+                                                                    "function"),
                         tuple(node.output_forms()), inputs, sum(fresh.values()), node.recorded_at, node))
     return rows, list(leaves.values()), [numbers[root.grad_fn] for root in roots]
 
@@ -191,7 +195,8 @@ class Explanation:
         for row in self.rows:
             size, count = found.get(row.source, (0, 0))
             found[row.source] = size + row.saved, count + 1
-        return sorted(((at, size, count) for at, (size, count) in found.items() if size), key=lambda entry: -entry[1])
+        return sorted(((at, size, count) for at, (size, count) in found.items() if size), key=lambda entry:
+                      -entry[1])
 
     def _cells(self, row):
         inputs = ["-" if i is None else i.label if isinstance(i, Leaf) else f"#{i}" for i in row.inputs]
@@ -201,8 +206,8 @@ class Explanation:
 
     def summary(self):
         """The lines below the table, as a list."""
-        lines = [f"{human_count(len(self.rows))} ops; the graph keeps {human_bytes(self.saved_bytes)} for the backward pass, "
-                 f"besides {human_bytes(self.leaf_bytes)} of {len(self.leaves)} leaves"]
+        lines = [f"{human_count(len(self.rows))} ops; the graph keeps {human_bytes(self.saved_bytes)} for "
+                 f"the backward pass, besides {human_bytes(self.leaf_bytes)} of {len(self.leaves)} leaves"]
         if any(row.saved for row in self.rows):
             lines.append("most is kept by:")
             for row in self.largest():
@@ -213,7 +218,8 @@ class Explanation:
         elif self.rows:
             lines.append("nothing is kept: backward ran and freed it, or the ops need none of their values")
         if not any(row.source for row in self.rows):
-            lines.append("lines are not recorded: run the forward pass inside `with autograd.record_lines():`")
+            lines.append("lines are not recorded: run the forward pass inside `with "
+                         "autograd.record_lines():`")
         return lines
 
     def __str__(self):
@@ -223,20 +229,22 @@ class Explanation:
             cells[half:-half] = [("...", f"{len(cells) - 2 * half} more in .rows")]
         leaves = [(leaf.label, shape_text(leaf.shape), str(leaf.tensor.dtype).rpartition(".")[2],
                    human_bytes(leaf.tensor.nbytes)) for leaf in self.leaves]
-        return "\n".join([table(cells, _HEADER), "", table(leaves[:SHOWN], ("leaf", "shape", "dtype", "bytes"), "lllr"),
-                          *([f"... {len(leaves) - SHOWN} more in .leaves"] if len(leaves) > SHOWN else []), "",
-                          *self.summary()])
+        return "\n".join([table(cells, _HEADER), "",
+                          table(leaves[:SHOWN], ("leaf", "shape", "dtype", "bytes"), "lllr"),
+                          *([f"... {len(leaves) - SHOWN} more in .leaves"] if len(leaves) > SHOWN else []),
+                          "", *self.summary()])
 
     __repr__ = __str__
 
     def _repr_html_(self):
         def line(cells, tag):
-            return "<tr>" + "".join(f"<{tag} style='text-align:left'>{html.escape(str(c))}</{tag}>" for c in cells) + "</tr>"
+            return "<tr>" + "".join(f"<{tag} style='text-align:left'>{html.escape(str(c))}</{tag}>"
+                                    for c in cells) + "</tr>"
         most = max((row.saved for row in self.rows), default=0)
         body = []
         for row in self.rows:
             share = int(100 * row.saved / most) if most else 0
-            shade = f" style='background:linear-gradient(90deg,#fde2c4 {share}%,transparent {share}%)'" if share else ""
-            body.append(line(self._cells(row), "td").replace("<tr>", f"<tr{shade}>", 1))
+            shade = f"linear-gradient(90deg,#fde2c4 {share}%,transparent {share}%)"
+            body.append(line(self._cells(row), "td").replace("<tr>", f"<tr style='background:{shade}'>", 1))
         words = "".join(f"<div style='white-space:pre'>{html.escape(text)}</div>" for text in self.summary())
         return f"<table>{line(_HEADER, 'th')}{''.join(body)}</table>{words}"

@@ -18,9 +18,9 @@ class Group:
 def fold(rows, most):
     """Groups of the rows, in their order; at most about `most` of them.
 
-    Repeats are folded first (the first round stays as it is), then chains in which each op feeds only the next, and if
-    that is not enough, stretches of equal length. A group is a stretch of the forward order or a chain, so no two groups
-    need each other.
+    Repeats are folded first (the first round stays as it is), then chains in which each op feeds only the
+    next, and if that is not enough, stretches of equal length. A group is a stretch of the forward order or a
+    chain, so no two groups need each other.
     """
     groups = [Group((row,), row.op) for row in rows]
     if len(groups) > most:
@@ -37,7 +37,8 @@ def _joined(groups, title):
 
 
 def _fold_repeats(groups):
-    """The longest run of equal stretches of ops: its first stretch, then one group for the others; again on what is left."""
+    """The longest run of equal stretches of ops: its first stretch, then one group for the others; again on
+    what is left."""
     names = [group.title for group in groups]
     start, period, count = _longest_repeat(names)
     if not period:
@@ -96,5 +97,6 @@ def _fold_stretches(groups, most):
     made = []
     for start in range(0, len(groups), size):
         part = groups[start:start + size]
-        made.append(part[0] if len(part) == 1 else _joined(part, f"{sum(len(group.rows) for group in part)} ops"))
+        made.append(part[0] if len(part) == 1 else _joined(part, f"{sum(len(group.rows) for group in part)} "
+                                                                 "ops"))
     return made

@@ -1,7 +1,8 @@
-"""Who refers to what: names of objects as a reader of the program would write them, found from its variables downwards.
+"""Who refers to what: names of objects as a reader of the program would write them, found from its variables
+downwards.
 
-Frames, modules, containers, attributes, closures, exceptions and modules' parameters are followed; the parts of this package
-are not.
+Frames, modules, containers, attributes, closures, exceptions and modules' parameters are followed; the parts
+of this package are not.
 """
 
 import functools
@@ -14,11 +15,13 @@ from flambeau.base.source import PACKAGE_FOLDER, is_own
 from flambeau.runtime import _core
 from flambeau.runtime._core import Tensor
 
-__all__ = ["names_of", "tensors_in_containers", "walk_frames"]
+__all__ = ["internal", "names_of", "tensors_in_containers", "walk_frames"]
 
 MOST_VISITED, DEEPEST = 300_000, 12
 _ATOMS = frozenset((int, float, complex, bool, str, bytes, bytearray, type(None), type(...), types.ModuleType,
                     types.BuiltinFunctionType, types.CodeType, range, slice))
+_MACHINERY = tuple(f"{__name__.partition('.')[0]}.{part}" for part in (
+    "base", "types", "ir", "runtime", "ops", "compiler", "transform"))       # packages of no user's objects
 _OPTIMIZED = 1          # co_flags of a function: its locals are not a dict
 
 
@@ -42,7 +45,14 @@ def _locals(frame):
 
 def _roots(frames):
     """(name, where, object) of all variables, those of running functions first."""
+    known = {id(vars(module)) for module in list(sys.modules.values())
+             if isinstance(module, types.ModuleType)}
     for frame in frames:
+        # of a program that is run by another one: exec, a notebook
+        if id(frame.f_globals) not in known:
+            known.add(id(frame.f_globals))
+            yield from ((name, "", value) for name, value in list(frame.f_globals.items())
+                        if name[:2] != "__")
         if frame.f_code.co_flags & _OPTIMIZED:
             for name, value in _locals(frame).items():
                 yield name, f" in {frame.f_code.co_name}()", value
@@ -84,7 +94,8 @@ def _children(value):       # noqa: C901 - one case a kind of container
         return [(".func", value.func), (".args", value.args), (".keywords", value.keywords)]
     if kind is types.GeneratorType:
         frame = value.gi_frame
-        return [] if frame is None else [(f" (its variable {name})", item) for name, item in _locals(frame).items()]
+        return [] if frame is None else [(f" (its variable {name})", item)
+                                         for name, item in _locals(frame).items()]
     if isinstance(value, BaseException):
         return [(f".__traceback__ ({name} in {where})", item) for where, name, item in _in_traceback(value)] \
             + [(".args", value.args)]
@@ -110,7 +121,8 @@ def _attributes(value):
     if isinstance(members, dict):
         for name, item in list(members.items()):
             if name in ("_parameters", "_buffers", "_modules") and isinstance(item, dict):
-                found += [(f".{key}", part) for key, part in item.items()]      # as the module's user names them
+                # as the module's user names them
+                found += [(f".{key}", part) for key, part in item.items()]
             else:
                 found.append((f".{name}", item))
     for base in type(value).__mro__:
@@ -123,9 +135,11 @@ def _attributes(value):
 
 
 def names_of(wanted, frames=None):
-    """{id: [names]} of the objects whose ids are in `wanted`, up to three names each, the shortest way first."""
+    """{id: [names]} of the objects whose ids are in `wanted`, up to three names each, the shortest way
+    first."""
     found, seen = {}, set()
-    queue = deque((name, where, value, 0) for name, where, value in _roots(walk_frames() if frames is None else frames))
+    queue = deque((name, where, value, 0) for name, where, value in _roots(walk_frames()
+                                                                           if frames is None else frames))
     while queue and len(seen) < MOST_VISITED:
         name, where, value, depth = queue.popleft()
         identity = id(value)
@@ -137,18 +151,21 @@ def names_of(wanted, frames=None):
             continue
         seen.add(identity)
         try:
-            queue.extend((name + suffix, where, item, depth + 1) for suffix, item in _children(value) if type(item) not in _ATOMS)
+            queue.extend((name + suffix, where, item, depth + 1) for suffix, item in _children(value)
+                         if type(item) not in _ATOMS)
         except Exception:       # a property or a key's repr that raises is no reason to stop
             continue
     return found
 
 
 def tensors_in_containers(frames=()):
-    """(tensors, nodes, {id of a tensor: its containers}) of everything that the garbage collector and the frames know."""
+    """(tensors, nodes, {id of a tensor: its containers}) of everything that the garbage collector and the
+    frames know."""
     tensors, nodes, holders = {}, {}, {}
     own = (tensors, nodes, holders)
     objects = gc.get_objects()
-    running = [_locals(frame) for frame in frames]         # what running frames hold is not visited through them
+    # what running frames hold is not visited through them
+    running = [_locals(frame) for frame in frames]
     for holder in [*objects, *running]:
         if holder is objects or any(holder is mine for mine in own):
             continue
@@ -159,7 +176,8 @@ def tensors_in_containers(frames=()):
             elif isinstance(item, _core.Node):
                 nodes[id(item)] = item
     del objects
-    for tensor in [t for t in gc.get_objects() if isinstance(t, Tensor)]:       # those with attributes are followed
+    # those with attributes are followed
+    for tensor in [t for t in gc.get_objects() if isinstance(t, Tensor)]:
         tensors[id(tensor)] = tensor
     todo = list(tensors.values())
     while todo:
@@ -169,3 +187,33 @@ def tensors_in_containers(frames=()):
                 tensors[id(inner)] = inner
                 todo.append(inner)
     return tensors, nodes, holders
+
+
+def internal(objects, levels=7):
+    """The ids of those objects that hang on this package's own functions, classes and modules: its caches."""
+    starts, inside = {id(each): {id(each)} for each in objects}, set()
+    current = list(objects)
+    for _ in range(levels):
+        for each in current:
+            if _is_ours(each):
+                inside |= starts[id(each)]
+        mine = {id(mine) for mine in (objects, current, starts, inside)}
+        above, reached = [], {}
+        for holder in gc.get_objects():
+            if id(holder) in mine or type(holder) is types.FrameType:
+                continue
+            for item in gc.get_referents(holder):
+                if id(item) in starts:
+                    reached.setdefault(id(holder), set()).update(starts[id(item)])
+                    above.append(holder)
+        current, starts = above, reached
+    return inside
+
+
+def _is_ours(value):
+    package = __name__.partition(".")[0] + "."
+    if isinstance(value, (types.FunctionType, type)):
+        return str(value.__module__).startswith(package)
+    if isinstance(value, dict):
+        return str(value.get("__name__")).startswith(package) and "__spec__" in value
+    return type(value).__module__.startswith(_MACHINERY) and not isinstance(value, Tensor)

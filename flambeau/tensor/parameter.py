@@ -28,6 +28,9 @@ class Parameter(Tensor):
         if not isinstance(data, Tensor):
             raise TypeError(f"Parameter needs a tensor, got {type(data).__name__}; "
                             "make one with tensor(...) first")
+        if hasattr(type(data), "_parts"):
+            raise NotImplementedError(f"[Parameter] a parameter of layout {data.layout} is not available\n  hint: make its "
+                                      "values() the parameter and the tensor of them in forward()")
         if requires_grad and not (data.is_floating_point() or data.is_complex()):
             raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients; "
                                f"got {data.dtype}, pass requires_grad=False for it")

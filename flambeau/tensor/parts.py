@@ -21,6 +21,9 @@ class PartedTensor(Wrapped):
     grad_fn = property(lambda self: self.inner.grad_fn)
     retains_grad = property(lambda self: self.inner.retains_grad)
 
+    itemsize = property(lambda self: self.dtype.itemsize)
+    nbytes = property(lambda self: sum(0 if part is None else part.nbytes for part in self._parts()))
+
     @property
     def grad(self):
         found = self.inner.grad

@@ -115,6 +115,11 @@ def smm(input, mat):
     return input @ mat
 
 
+def spmm(input, mat2):
+    """The older name of the product of a sparse and a dense matrix."""
+    return input @ mat2
+
+
 def _only_sparse(name):
     def method(self, *args, **kwargs):
         fail(name, f"expected a sparse tensor layout but got {self.layout}", hint="use .to_sparse()")
@@ -130,13 +135,32 @@ METHODS |= {name: _only_sparse(name) for name in (
     "ccol_indices", "row_indices", "sparse_resize_", "sparse_resize_and_clear_", "resize_as_sparse_")}
 
 
+def to_padded_tensor(self, padding, output_size=None):
+    """Of nested tensors only: items of different sizes as one tensor."""
+    fail("to_padded_tensor", "expected a nested tensor", self.layout, hint="a plain tensor has nothing to pad")
+
+
+METHODS["to_padded_tensor"] = to_padded_tensor
+
+
 def resize_as_sparse_(input, the_template):
     """Give the sparse `input` the sizes of `the_template`."""
     return input.resize_as_sparse_(the_template)
 
 
+def _copying(name):
+    def function(self):
+        return getattr(self, name)().clone()
+    function.__name__ = function.__qualname__ = f"{name}_copy"
+    function.__doc__ = f"A copy of `{name}()` of a sparse tensor."
+    return function
+
+
 NAMES = {f.__name__: f for f in (sparse_coo_tensor, sparse_compressed_tensor, sparse_csr_tensor, sparse_csc_tensor,
-                                 sparse_bsr_tensor, sparse_bsc_tensor, resize_as_sparse_, smm)}
+                                 sparse_bsr_tensor, sparse_bsc_tensor, resize_as_sparse_, smm,
+                                 spmm)}
+NAMES |= {f"{name}_copy": _copying(name) for name in (
+    "indices", "values", "crow_indices", "col_indices", "ccol_indices", "row_indices")}
 
 
 def plain_gradient(gradient):

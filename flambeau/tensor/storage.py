@@ -27,8 +27,8 @@ class UntypedStorage:
         return list(self._bytes)
 
     def is_shared(self):
-        """False: memory shared between processes is not available yet."""
-        return False
+        """True if other processes can see the bytes."""
+        return self._tensor.is_shared()
 
     @property
     def device(self):
@@ -88,14 +88,7 @@ class TypedStorage(UntypedStorage):
         return f"[{type(self).__name__}(dtype={dtypes.repr_prefix()}.{self.dtype.name}) of size {self.size()}]"
 
 
-def _shared(self):
-    """The tensor itself. Memory shared between processes is not available yet."""
-    raise NotImplementedError("[share_memory_] memory shared between processes is not available yet\n"
-                              "  hint: send the tensor through a queue or a file")
-
-
 METHODS = {"untyped_storage": lambda self: UntypedStorage(self), "storage": lambda self: TypedStorage(self),
-           "share_memory_": _shared, "is_shared": lambda self: False,
            "is_set_to": lambda self, tensor: isinstance(tensor, Tensor)
            and self.data_ptr() == tensor.data_ptr()
            and tuple(self.shape) == tuple(tensor.shape) and self.stride() == tensor.stride()}

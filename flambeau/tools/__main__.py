@@ -1,4 +1,5 @@
-"""`python -m flambeau.tools`: write every generated file of the project; `--check` names those that differ."""
+"""`python -m flambeau.tools`: write every generated file of the project; `--check` names those that
+differ."""
 
 import argparse
 import sys

@@ -19,5 +19,8 @@ def texts():
 
 def different():
     """The texts of those files that are not as they would be generated."""
-    return {path: text for path, text in texts().items()
-            if not path.is_file() or path.read_text(encoding="utf-8") != text}
+    return {
+        path: text
+        for path, text in texts().items()
+        if not path.is_file() or path.read_text(encoding="utf-8") != text
+    }

@@ -1,4 +1,5 @@
-"""The stub of `flambeau.nn`: its classes with typed constructors, forward, methods and the attributes they set."""
+"""The stub of `flambeau.nn`: its classes with typed constructors, forward, methods and the attributes they
+set."""
 
 import ast
 import inspect
@@ -8,17 +9,39 @@ import textwrap
 from flambeau import nn
 from flambeau.tools.signatures import RETURNS, inferred, signature, type_of
 
-SAME = "train eval requires_grad_ to cuda cpu type float double half bfloat16 apply to_empty share_memory append insert extend".split()
+SAME = """train eval requires_grad_ to cuda cpu type float double half bfloat16 apply to_empty
+share_memory append insert extend""".split()
 MODULE_RETURNS = {
     **dict.fromkeys(SAME, "Self"),
-    "parameters": "Iterator[Parameter]", "named_parameters": "Iterator[tuple[str, Parameter]]", "children": "Iterator[Module]",
-    "modules": "Iterator[Module]", "named_children": "Iterator[tuple[str, Module]]",
-    "named_modules": "Iterator[tuple[str, Module]]", "buffers": "Iterator[Tensor]",
-    "named_buffers": "Iterator[tuple[str, Tensor]]", "state_dict": "dict[str, Any]", "get_parameter": "Parameter",
-    "get_buffer": "Tensor", "get_submodule": "Module", "zero_grad": "None", "extra_repr": "str",
+    "parameters": "Iterator[Parameter]",
+    "named_parameters": "Iterator[tuple[str, Parameter]]",
+    "children": "Iterator[Module]",
+    "modules": "Iterator[Module]",
+    "named_children": "Iterator[tuple[str, Module]]",
+    "named_modules": "Iterator[tuple[str, Module]]",
+    "buffers": "Iterator[Tensor]",
+    "named_buffers": "Iterator[tuple[str, Tensor]]",
+    "state_dict": "dict[str, Any]",
+    "get_parameter": "Parameter",
+    "get_buffer": "Tensor",
+    "get_submodule": "Module",
+    "zero_grad": "None",
+    "extra_repr": "str",
     **dict.fromkeys(("register_parameter", "register_buffer", "add_module", "register_module"), "None"),
 }
-SEVERAL = re.compile(r"Module|Sequential|Parallel|MaxPool|Attention|^(LSTM|GRU|RNN)(Base)?$|LSTMCell|AdaptiveLog")   # not one tensor
+SEVERAL = re.compile(
+    r"Module|Sequential|Parallel|MaxPool|Attention|^(LSTM|GRU|RNN)(Base)?$|LSTMCell|AdaptiveLog"
+)  # not one tensor
+HEAD = """from typing import Self
+
+from flambeau.nn import functional as functional, init as init, parameter as parameter, utils as utils
+from flambeau.nn.parameter import (Buffer as Buffer, UninitializedBuffer as UninitializedBuffer,
+                                   UninitializedParameter as UninitializedParameter)
+from flambeau.runtime._core import Tensor as Tensor
+
+class Parameter(Tensor):
+    def __init__(self, data: Tensor = ..., requires_grad: bool = True) -> None: ...
+"""
 MODULE_EXTRA = """    training: bool
     def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
     def __getattr__(self, name: str) -> Any: ...
@@ -34,19 +57,20 @@ CONTAINERS = """    def __len__(self) -> int: ...
 
 def text():
     """The lines of the stub below its head."""
-    lines = ["from typing import Self\n\nfrom flambeau.nn import functional as functional, init as init, parameter as parameter, "
-             "utils as utils\nfrom flambeau.nn.parameter import (Buffer as Buffer, UninitializedBuffer as UninitializedBuffer,"
-             "\n                                    UninitializedParameter as UninitializedParameter)\n"
-             "from flambeau.runtime._core import Tensor as Tensor\n"
-             "\nclass Parameter(Tensor):\n    def __init__(self, data: Tensor = ..., requires_grad: bool = True) -> None: ...\n"]
+    lines = [HEAD]
     elsewhere = {"Buffer", "UninitializedBuffer", "UninitializedParameter", "Parameter"}
-    classes = [value for value in vars(nn).values() if inspect.isclass(value) and value.__name__ not in elsewhere]
+    classes = [
+        value for value in vars(nn).values() if inspect.isclass(value) and value.__name__ not in elsewhere
+    ]
     order = {value: len(value.__mro__) for value in classes}
     for value in sorted(set(classes), key=lambda c: (order[c], c.__name__)):
         lines.append(class_text(value))
     names = {value.__name__ for value in classes}
-    lines += [f"\n{name} = {value.__name__}\n" for name, value in sorted(vars(nn).items())
-              if inspect.isclass(value) and name not in names | elsewhere]
+    lines += [
+        f"\n{name} = {value.__name__}\n"
+        for name, value in sorted(vars(nn).items())
+        if inspect.isclass(value) and name not in names | elsewhere
+    ]
     return "".join(lines)
 
 
@@ -80,7 +104,17 @@ def method(owner, name, value):
         return found + " -> None"
     if name == "forward":
         known = inferred(plain)
-        return found + " -> " + (known if known not in (None, "None") else "Any" if SEVERAL.search(owner.__name__) else "Tensor")
+        return (
+            found
+            + " -> "
+            + (
+                known
+                if known not in (None, "None")
+                else "Any"
+                if SEVERAL.search(owner.__name__)
+                else "Tensor"
+            )
+        )
     return found + " -> " + (MODULE_RETURNS.get(name) or RETURNS.get(name) or inferred(plain) or "Any")
 
 
@@ -92,7 +126,11 @@ def attributes(cls, own):
     parameters = inspect.signature(init).parameters
     found = {}
     for node in ast.walk(ast.parse(textwrap.dedent(inspect.getsource(init)))):
-        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and getattr(node.value, "id", "") == "self":
+        if (
+            isinstance(node, ast.Attribute)
+            and isinstance(node.ctx, ast.Store)
+            and getattr(node.value, "id", "") == "self"
+        ):
             if node.attr in parameters and node.attr not in own:
                 found[node.attr] = type_of(parameters[node.attr])
     found |= {name: "Any" for name in ("weight", "bias") if name in found and found[name] == "bool"}

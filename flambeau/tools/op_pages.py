@@ -11,9 +11,10 @@ from flambeau.tools.signatures import OPS, signature
 INTRODUCTION = """# The operations
 
 Every public operation by subject: how it is called, what it gives, its kind, and the dtypes it is tested with
-(`f16/32/64 bf16`: float16, float32, float64, bfloat16; `i`, `u`, `b`, `c`: signed, unsigned, bool, complex). Plain
-functions over ops have no kind of their own and take what those ops take. `flambeau ops` shows what each part of Flambeau
-does with each op. This page is made by `python -m flambeau.tools` and compared in a test.
+(`f16/32/64 bf16`: float16, float32, float64, bfloat16; `i`, `u`, `b`, `c`: signed, unsigned, bool, complex).
+Plain functions over ops have no kind of their own and take what those ops take. `flambeau ops` shows what
+each part of Flambeau does with each op. This page is made by `python -m flambeau.tools` and compared in a
+test.
 
 """
 
@@ -54,9 +55,13 @@ def page():
     for name, function in ops_matrix.public_functions().items():
         areas.setdefault(area(function), []).append((name, function))
     parts = []
-    for module, found in sorted(areas.items(), key=lambda item: (not item[0].startswith("flambeau.ops"), item[0])):
+    for module, found in sorted(
+        areas.items(), key=lambda item: (not item[0].startswith("flambeau.ops"), item[0])
+    ):
         lines = [entry(name, function) for name, function in sorted(found, key=lambda pair: pair[0])]
-        parts.append(f"## {module.removeprefix('flambeau.')}\n\n{heading(module)}.\n\n" + "\n".join(lines) + "\n")
+        parts.append(
+            f"## {module.removeprefix('flambeau.')}\n\n{heading(module)}.\n\n" + "\n".join(lines) + "\n"
+        )
     opaque, total = ops_matrix.opaque_share()
-    count = f"{total} operations over {len(REGISTRY)} declared ops; {opaque} are host functions or rest on one.\n\n"
-    return INTRODUCTION + count + "\n".join(parts)
+    count = f"{total} operations over {len(REGISTRY)} declared ops; {opaque} are, or rest on, host functions."
+    return INTRODUCTION + count + "\n\n" + "\n".join(parts)

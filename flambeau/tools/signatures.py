@@ -1,7 +1,8 @@
 """Signatures with types: of ops from their declaration, of Python functions from their parameters and bodies.
 
-The sources carry no annotations. What a parameter is called and what its default is says what it takes: one table
-(`NAMED`) for the names, the default's type for the rest. What comes back is read off the `return` statements.
+The sources carry no annotations. What a parameter is called and what its default is says what it takes: one
+table (`NAMED`) for the names, the default's type for the rest. What comes back is read off the `return`
+statements.
 """
 
 import ast
@@ -14,73 +15,118 @@ from flambeau.runtime._core import Tensor
 
 OPS = {id(operation.function): operation for operation in REGISTRY.values()}
 SIZE, NUMBER = "int | Sequence[int]", "Tensor | Number"
-TENSORS = """input other mask index indices source src weight weights bias target targets tensor tensor1 tensor2 query key
-value_tensor mat mat1 mat2 vec vec1 vec2 batch1 batch2 A B C LU LU_data LU_pivots LD pivots tau input1 input2 x1 x2 x y anchor
-positive negative grid theta log_probs running_mean running_var attn_mask bias_k bias_v in_proj_weight in_proj_bias
-out_proj_weight out_proj_bias hx abs angle real imag linear_weight linear_bias boundaries sorted_sequence sorter elements
-test_elements condition window offsets per_sample_weights pos_weight key_padding_mask mask_indices the_template end_tensor
-tgt src_mask tgt_mask memory memory_mask src_key_padding_mask tgt_key_padding_mask memory_key_padding_mask crow_indices
-col_indices fweights aweights mean_tensor var logits q_proj_weight k_proj_weight v_proj_weight static_k static_v
-tensor_to_scatter batch_sizes sorted_indices unsorted_indices grad prob count""".split()
-NAMED = {
-    **dict.fromkeys(TENSORS, "Tensor"),
-    "dtype": "DType", "device": "Device | str", "layout": "Layout", "memory_format": "MemoryFormat",
-    "generator": "Generator", "out": "Tensor | tuple[Tensor, ...]", "size": SIZE, "shape": SIZE, "sizes": SIZE,
-    "dims": SIZE, "kernel_size": SIZE, "stride": SIZE, "padding": "int | Sequence[int] | str", "dilation": SIZE,
-    "output_padding": SIZE, "output_size": "int | Sequence[int | None]", "normalized_shape": SIZE, "repeats": "Tensor | " + SIZE,
-    "shifts": SIZE, "split_size_or_sections": SIZE, "indices_or_sections": "Tensor | " + SIZE, "sections": SIZE,
-    "tensors": "Sequence[Tensor]", "value": "Any", "fill_value": "Number", "min": NUMBER, "max": NUMBER, "n": "int",
-    "dim0": "int", "dim1": "int", "dim2": "int", "start": "Number", "end": "Number", "step": "Number", "steps": "int",
-    "reduction": "str", "reduce": "str", "p": "float", "eps": "float", "alpha": "Number", "beta": "Number", "k": "int",
-    "groups": "int", "in_channels": "int", "out_channels": "int", "in_features": "int", "out_features": "int",
-    "num_features": "int", "hidden_size": "int", "input_size": "int", "embed_dim": "int", "num_heads": "int",
-    "num_embeddings": "int", "embedding_dim": "int", "d_model": "int", "nhead": "int", "num_layers": "int",
-    "num_groups": "int", "num_channels": "int", "num_samples": "int", "chunks": "int", "padding_idx": "int",
-    "max_norm": "float", "norm_type": "float", "momentum": "float", "scale_factor": "float | Sequence[float]",
-    "mode": "str", "norm": "str", "equation": "str", "requires_grad": "bool", "non_blocking": "bool", "name": "str",
-    "axis0": "int", "axis1": "int", "diagonal": "int", "source_dim": "int", "destination": SIZE, "upper": "bool",
-    "window_length": "int", "M": "int", "threshold": "float", "margin": "float", "length": "int", "s": "Sequence[int]",
-    "low": "int", "high": "int", "correction": "Number", "unbiased": "bool", "rtol": "float | Tensor", "atol": "float | Tensor",
-    "labels": "Tensor", "upscale_factor": "int", "downscale_factor": "int", "module": "Module", "bins": "int | Tensor",
-    "parameters": "Iterable[Tensor] | Tensor", "modules": "Iterable[Module]", "recurse": "bool", "prefix": "str",
-    "kdim": "int", "vdim": "int", "lower": "float", "negative_slope": "float", "seed": "int", "copy": "bool",
+# What a parameter of this name takes: annotation -> names.
+TAKES = {
+    "Tensor": """
+        input other mask index indices source src weight weights bias target targets tensor tensor1
+        tensor2 query key mat mat1 mat2 vec vec1 vec2 batch1 batch2 A B C LU LU_data LU_pivots LD pivots
+        tau input1 input2 x1 x2 x y anchor positive negative grid theta log_probs running_mean
+        running_var attn_mask bias_k bias_v in_proj_weight in_proj_bias out_proj_weight out_proj_bias hx
+        abs angle real imag linear_weight linear_bias boundaries sorted_sequence sorter elements
+        test_elements condition window offsets per_sample_weights pos_weight key_padding_mask
+        the_template tgt src_mask tgt_mask memory memory_mask src_key_padding_mask tgt_key_padding_mask
+        memory_key_padding_mask crow_indices col_indices fweights aweights var logits q_proj_weight
+        k_proj_weight v_proj_weight static_k static_v batch_sizes sorted_indices unsorted_indices grad
+        prob count labels
+    """,
+    "DType": "dtype",
+    "Device | str": "device",
+    "Layout": "layout",
+    "MemoryFormat": "memory_format",
+    "Generator": "generator",
+    "Tensor | tuple[Tensor, ...]": "out",
+    SIZE: """
+        size shape sizes dims kernel_size stride dilation output_padding normalized_shape shifts
+        split_size_or_sections sections destination
+    """,
+    "int | Sequence[int] | str": "padding",
+    "int | Sequence[int | None]": "output_size",
+    "Tensor | " + SIZE: "repeats indices_or_sections",
+    "Sequence[Tensor]": "tensors",
+    "Any": "value",
+    "Number": "fill_value start end step alpha beta correction",
+    NUMBER: "min max",
+    "int": """
+        n dim0 dim1 dim2 steps k groups in_channels out_channels in_features out_features num_features
+        hidden_size input_size embed_dim num_heads num_embeddings embedding_dim d_model nhead num_layers
+        num_groups num_channels num_samples chunks padding_idx axis0 axis1 diagonal window_length M
+        length low high upscale_factor downscale_factor kdim vdim seed
+    """,
+    "str": "reduction reduce mode norm equation name prefix",
+    "float": "p eps max_norm norm_type momentum threshold margin lower negative_slope",
+    "float | Sequence[float]": "scale_factor",
+    "bool": "requires_grad non_blocking upper unbiased recurse copy",
+    "Sequence[int]": "s",
+    "float | Tensor": "rtol atol",
+    "Module": "module",
+    "int | Tensor": "bins",
+    "Iterable[Tensor] | Tensor": "parameters",
+    "Iterable[Module]": "modules",
 }
-VARIADIC = {"size": SIZE, "dims": SIZE, "shape": SIZE, "sizes": SIZE, "bounds": "Number", "tensors": "Tensor | Sequence[Tensor]",
-            "operands": "Tensor | Sequence[Tensor]", "shapes": SIZE, "matrices": "Tensor"}
-OF_TENSORS = ("flambeau.ops.", "flambeau.nn.functional", "flambeau.tensor.create", "flambeau.tensor.more_creation",
-              "flambeau.tensor.draws", "flambeau.tensor.methods")         # modules whose functions give tensors
+NAMED = {name: kind for kind, names in TAKES.items() for name in names.split()}
+VARIADIC = {
+    "size": SIZE,
+    "dims": SIZE,
+    "shape": SIZE,
+    "sizes": SIZE,
+    "bounds": "Number",
+    "tensors": "Tensor | Sequence[Tensor]",
+    "operands": "Tensor | Sequence[Tensor]",
+    "shapes": SIZE,
+    "matrices": "Tensor",
+}
+OF_TENSORS = (
+    "flambeau.ops.",
+    "flambeau.nn.functional",
+    "flambeau.tensor.create",
+    "flambeau.tensor.more_creation",
+    "flambeau.tensor.draws",
+    "flambeau.tensor.methods",
+)  # modules whose functions give tensors
 PLAIN = {bool: "bool", int: "int", float: "float", str: "str", complex: "complex"}
 SIMPLE = (bool, int, float, str, type(None))
 
-# What a function gives where its body does not say it.
-RETURNS = {
-    **dict.fromkeys(("chunk", "split", "unbind", "tensor_split", "hsplit", "vsplit", "dsplit", "split_with_sizes",
-                     "unsafe_chunk", "unsafe_split", "unsafe_split_with_sizes", "meshgrid", "broadcast_tensors",
-                     "align_tensors", "unravel_index", "gradient", "split_copy", "unbind_copy",
-                     "split_with_sizes_copy", "unsafe_split"), "tuple[Tensor, ...]"),
-    **dict.fromkeys(("allclose", "equal", "is_tensor", "is_nonzero", "is_floating_point", "is_complex", "is_signed",
-                     "is_storage", "is_grad_enabled", "is_same_size", "is_contiguous", "can_cast", "is_conj", "is_neg",
-                     "is_inference", "is_pinned", "is_shared", "has_names", "is_set_to", "is_distributed", "is_coalesced"), "bool"),
-    **dict.fromkeys(("numel", "nelement", "dim", "ndimension", "element_size", "storage_offset", "data_ptr",
-                     "get_num_threads", "get_device", "initial_seed", "seed", "dense_dim", "sparse_dim", "__len__"), "int"),
-    **dict.fromkeys(("item", "tolist", "numpy", "load", "storage", "untyped_storage", "to_dlpack", "unique",
-                     "unique_consecutive", "nonzero", "where", "vmap", "histogramdd", "lu", "atleast_1d", "atleast_2d", "atleast_3d"), "Any"),
-    **dict.fromkeys(("tril", "triu", "logdet", "index_fill", "fill", "prelu", "detach", "bernoulli", "as_subclass",
-                     "from_dlpack", "get_rng_state", "new_empty_strided", "to_dense", "cdouble", "cfloat"), "Tensor"),
-    **dict.fromkeys(("typename", "get_float32_matmul_precision"), "str"), "are_deterministic_algorithms_enabled": "bool",
-    **dict.fromkeys(("backward", "save", "set_default_dtype", "set_printoptions", "set_num_threads", "set_rng_state",
-                     "retain_grad"), "None"),
-    "promote_types": "DType", "result_type": "DType", "get_default_dtype": "DType", "grad": "tuple[Tensor | None, ...]",
-    "manual_seed": "Generator", "stride": "Any", "size": "Any", "type": "Any", "broadcast_shapes": "Size",
-    "vector_norm": "Tensor", "std_mean": "tuple[Tensor, Tensor]", "nonzero_static": "Tensor",
+# What a function gives where its body does not say it: annotation -> names.
+GIVES = {
+    "tuple[Tensor, ...]": """
+        chunk split unbind tensor_split hsplit vsplit dsplit split_with_sizes unsafe_chunk unsafe_split
+        unsafe_split_with_sizes meshgrid broadcast_tensors align_tensors unravel_index gradient
+        split_copy unbind_copy split_with_sizes_copy
+    """,
+    "bool": """
+        allclose equal is_tensor is_nonzero is_floating_point is_complex is_signed is_storage
+        is_grad_enabled is_same_size is_contiguous can_cast is_conj is_neg is_inference is_pinned
+        is_shared has_names is_set_to is_distributed is_coalesced are_deterministic_algorithms_enabled
+    """,
+    "int": """
+        numel nelement dim ndimension element_size storage_offset data_ptr get_num_threads get_device
+        initial_seed seed dense_dim sparse_dim __len__
+    """,
+    "Any": """
+        item tolist numpy load storage untyped_storage to_dlpack unique unique_consecutive nonzero where
+        vmap histogramdd lu atleast_1d atleast_2d atleast_3d stride size type
+    """,
+    "Tensor": """
+        tril triu logdet index_fill fill prelu detach bernoulli as_subclass from_dlpack get_rng_state
+        new_empty_strided to_dense cdouble cfloat vector_norm nonzero_static
+    """,
+    "str": "typename get_float32_matmul_precision",
+    "None": "backward save set_default_dtype set_printoptions set_num_threads set_rng_state retain_grad",
+    "DType": "promote_types result_type get_default_dtype",
+    "tuple[Tensor | None, ...]": "grad",
+    "Generator": "manual_seed",
+    "Size": "broadcast_shapes",
+    "tuple[Tensor, Tensor]": "std_mean",
 }
+RETURNS = {name: kind for kind, names in GIVES.items() for name in names.split()}
 
 
 def parameters_of(function):
     """The parameters as inspect shows them; of an op from its declaration, of `x_` from those of `x`."""
     operation = OPS.get(id(function))
     if operation is not None:
-        return list(inspect.signature(eval(f"lambda {operation.signature}: None")).parameters.values())    # noqa: S307
+        own = eval(f"lambda {operation.signature}: None")  # noqa: S307 - our own text
+        return list(inspect.signature(own).parameters.values())
     return list(inspect.signature(function).parameters.values())
 
 
@@ -91,7 +137,13 @@ def type_of(parameter, operation=None):
     if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
         return VARIADIC.get(name, "Any")
     if operation is not None and name in operation.operands:
-        found = "Sequence[Tensor]" if name == "tensors" else NUMBER if operation.numbers and name != "input" else "Tensor"
+        found = (
+            "Sequence[Tensor]"
+            if name == "tensors"
+            else NUMBER
+            if operation.numbers and name != "input"
+            else "Tensor"
+        )
     elif name in ("dim", "axis"):
         found = "int" if isinstance(default, int) or default is inspect.Parameter.empty else SIZE
     if not covers(found, default):
@@ -106,7 +158,13 @@ def type_of(parameter, operation=None):
 
 def covers(found, default):
     """True if a parameter of this type may have that default."""
-    words = {bool: ("bool",), int: ("int", "float", "Number"), float: ("float", "Number"), str: ("str",), tuple: ("Sequence",)}
+    words = {
+        bool: ("bool",),
+        int: ("int", "float", "Number"),
+        float: ("float", "Number"),
+        str: ("str",),
+        tuple: ("Sequence",),
+    }
     return any(word in (found or "") for word in words.get(type(default), ("",)))
 
 
@@ -126,8 +184,13 @@ def result_class(fields):
 
 def takes_out(operation):
     """True for the function of an op that takes `out=`, which its declaration does not list."""
-    return operation is not None and not operation.internal and operation.kind not in ("view", "random", "create") \
-        and not operation.name.startswith("_") and "out" not in operation.parameters
+    return (
+        operation is not None
+        and not operation.internal
+        and operation.kind not in ("view", "random", "create")
+        and not operation.name.startswith("_")
+        and "out" not in operation.parameters
+    )
 
 
 def signature(name, function, method=False, typed=True):
@@ -148,7 +211,7 @@ def signature(name, function, method=False, typed=True):
             parts.append("/")
         positional_only = p.kind is p.POSITIONAL_ONLY
         text = star + p.name
-        if p.name == variadic:              # sizes one by one, or as one argument
+        if p.name == variadic:  # sizes one by one, or as one argument
             text, star, bare = "*" + p.name, "*", True
             parts.append(text + (": int | Sequence[int] | None" if typed else ""))
             continue
@@ -195,7 +258,9 @@ def inferred(function, depth=4):
         return None
     if not isinstance(tree, ast.FunctionDef):
         return None
-    found = {"None" if node.value is None else kind_of(node.value, function, depth) for node in own_returns(tree)}
+    found = {
+        "None" if node.value is None else kind_of(node.value, function, depth) for node in own_returns(tree)
+    }
     if not found:
         return "None" if not any(isinstance(n, ast.Raise) for n in tree.body) else None
     known = found - {None}

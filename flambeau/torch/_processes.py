@@ -1,4 +1,7 @@
-"""What torch.multiprocessing has: Python's multiprocessing and `spawn`. Tensors travel by value."""
+"""What torch.multiprocessing has: Python's multiprocessing and `spawn`.
+
+Tensors travel by value, those in shared memory (`share_memory_`) by the descriptor of their block.
+"""
 
 import multiprocessing
 from multiprocessing import *  # noqa: F403
@@ -39,4 +42,4 @@ def get_sharing_strategy():
 
 
 def set_sharing_strategy(new_strategy):
-    """Remembered nowhere: tensors travel by value."""
+    """Remembered nowhere: there is one way to share memory."""

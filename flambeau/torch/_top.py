@@ -2,7 +2,7 @@
 
 from flambeau.torch.amp import autocast
 
-__all__ = ["autocast", "get_device_module", "is_autocast_cpu_enabled", "is_autocast_enabled", "is_distributed",
+__all__ = ["autocast", "compiled_with_cxx11_abi", "get_device_module", "is_autocast_cpu_enabled", "is_autocast_enabled", "is_distributed",
            "is_vulkan_available"]
 
 
@@ -14,6 +14,11 @@ def is_autocast_enabled(device_type="cuda"):
 def is_autocast_cpu_enabled():
     """False."""
     return False
+
+
+def compiled_with_cxx11_abi():
+    """True: there is no other."""
+    return True
 
 
 def is_vulkan_available():

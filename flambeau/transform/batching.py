@@ -60,6 +60,7 @@ class BatchLevel(Level):
     def __init__(self, size, randomness="error"):
         super().__init__()
         self.size, self.randomness = size, randomness
+        self.has_shared = False         # whether tensors were made inside
 
     # ------------------------------------------------------------------ values
     def batched(self, value):
@@ -81,6 +82,7 @@ class BatchLevel(Level):
         return not self.batched(value)
 
     def fresh(self, made):
+        self.has_shared = True
         return Shared.make(self, made)
 
     def draws(self):
@@ -106,6 +108,8 @@ class BatchLevel(Level):
                 fail(operation.name + "_", "a tensor without a batch cannot take values that differ from example to "
                      "example", tuple(target.shape), hint="use the out-of-place form, or make the tensor inside the function")
             target.separate()
+        if tuple(result.shape) != tuple(target.shape):
+            result = expand(result, tuple(target.shape))
         whole = self.whole(result) if self.batched(target) else below(self, result)
         assign(operation, target.inner, copy(whole) if whole is target.inner else whole)
         return target
@@ -117,12 +121,12 @@ class BatchLevel(Level):
 
     def process(self, operation, values):
         from flambeau.transform import rules
-        if any(type(v) is Shared and v.level is self for v in members(values)):
+        if self.has_shared and any(type(v) is Shared and v.level is self for v in members(values)):
             return self.with_shared(operation, values)
         rule, result = rules.rule_for(operation), NotImplemented
         if rule in rules.TRACEABLE:
             operands, attrs = operation.split(values)
-            result = forms.run(self, (operation.name, tuple(attrs.items())), operation.name,
+            result = forms.run(self, (operation, tuple(attrs.items())), operation.name,
                                lambda *given: _applied(rule, operation, given, attrs), operands)
         if result is NotImplemented:
             result = rule(self, operation, values)

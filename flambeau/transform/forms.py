@@ -26,9 +26,18 @@ def _form(key, name, function, batched, operands):
             whole = tuple(level.whole(r) for r in (result if several else (result,)))
         return whole if several else whole[0]
 
-    statements = {"__doc__": f"{name} over a batch.", "signature": ", ".join(names), "operands": names, "name": name,
-                  "numbers": True, "compute": staticmethod(compute), "internal": True, "pack": lambda self, results: tuple(results)}
-    return type("Batched", (Composite,), statements)()
+    return composite(name, f"{name} over a batch.", names, compute)
+
+
+class Form(Composite):
+    """An op of a function over ops that is made while a program runs."""
+
+
+def composite(name, text, names, compute):
+    """An op, in no registry, of a function over ops; several results are a plain tuple."""
+    statements = {"__doc__": text, "signature": ", ".join(names), "operands": names, "name": name, "numbers": True,
+                  "compute": staticmethod(compute), "internal": True, "pack": lambda self, results: tuple(results)}
+    return type("Form", (Form,), statements)()
 
 
 def _is_plain(operand):
@@ -44,10 +53,16 @@ def run(level, key, name, function, operands):
     level: of the batches, None if there are none. key: tells this function, with everything that it closes over, from
     others. The results are the tensors below.
     """
-    batched = tuple(level is not None and level.batched(o) for o in operands)
-    inner = [o.inner if has else o for o, has in zip(operands, batched)]
-    if not all(map(_is_plain, inner)):
-        return NotImplemented
+    batched, inner = [], []
+    for operand in operands:
+        has = level is not None and level.batched(operand)
+        below = operand.inner if has else operand
+        if type(below) is not Tensor and not _is_plain(below) or type(below) is Tensor and (
+                below.dtype.kind == "c" or below.is_shape_only or not below.numel()):
+            return NotImplemented
+        batched.append(has)
+        inner.append(below)
+    batched = tuple(batched)
     key = key, batched
     try:
         form = _FORMS.get(key, _FORMS)
@@ -58,7 +73,7 @@ def run(level, key, name, function, operands):
     if form is None:
         return NotImplemented
     try:
-        return form.eager(dict(zip(form.operands, inner)))
+        return form.function(*inner)
     except Exception:                   # a rule that needs values or fixed sizes: from now on op by op
         _FORMS[key] = None
         return NotImplemented

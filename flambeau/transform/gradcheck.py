@@ -1,8 +1,8 @@
 """Gradients checked against finite differences.
 
-A complex number counts as two real ones: with PyTorch's convention the gradient of a complex input is the gradient with
-respect to its real part plus i times that with respect to its imaginary part, so the Jacobians compared here are real.
-Names and arguments are those of `torch.autograd.gradcheck`.
+A complex number counts as two real ones: with PyTorch's convention the gradient of a complex input is the
+gradient with respect to its real part plus i times that with respect to its imaginary part, so the Jacobians
+compared here are real. Names and arguments are those of `torch.autograd.gradcheck`.
 """
 
 import warnings
@@ -22,15 +22,17 @@ class GradcheckError(RuntimeError):
 
 def gradcheck(func, inputs, *, eps=1e-6, atol=1e-5, rtol=1e-3, raise_exception=True, nondet_tol=0.0,
               check_undefined_grad=True, check_grad_dtypes=False, check_batched_grad=False,
-              check_batched_forward_grad=False, check_forward_ad=False, check_backward_ad=True, fast_mode=False,
-              masked=None):
-    """True if the derivatives of `func` are those that central differences give; else GradcheckError is raised.
+              check_batched_forward_grad=False, check_forward_ad=False, check_backward_ad=True,
+              fast_mode=False, masked=None):
+    """True if the derivatives of `func` are those that central differences give; else GradcheckError is
+    raised.
 
     A derivative passes if it lies within `atol + rtol * |finite difference|`.
 
     Args:
         func: takes the inputs, returns a tensor or a tuple of them.
-        inputs: a tensor or a tuple; those that require grad are checked. float64 and complex128 only are exact enough.
+        inputs: a tensor or a tuple; those that require grad are checked. float64 and complex128 only are
+        exact enough.
         eps: the step of the differences.
         raise_exception: False: return False instead of raising.
         nondet_tol: how far two backward passes with the same values may be apart.
@@ -41,7 +43,8 @@ def gradcheck(func, inputs, *, eps=1e-6, atol=1e-5, rtol=1e-3, raise_exception=T
         fast_mode: compare random projections of the Jacobians: two calls an input instead of two an element.
         masked: for PyTorch's sake: the stored values of sparse inputs are the variables, whatever it is.
 
-    Source: Griewank and Walther, "Evaluating Derivatives" (2008), chapter 1; names are those of `torch.autograd`.
+    Source: Griewank and Walther, "Evaluating Derivatives" (2008), chapter 1; names are those of
+    `torch.autograd`.
 
     >>> x = fl.randn(3, dtype=fl.float64, requires_grad=True)
     >>> fl.autograd.gradcheck(fl.sin, x)
@@ -57,7 +60,8 @@ def gradcheck(func, inputs, *, eps=1e-6, atol=1e-5, rtol=1e-3, raise_exception=T
         raise AssertionError("[gradcheck] check_batched_forward_grad needs check_forward_ad=True")
     check = _Check(func, inputs, eps, atol, rtol)
     try:
-        check.run(fast_mode, check_backward_ad, check_forward_ad, nondet_tol, check_undefined_grad, check_grad_dtypes)
+        check.run(fast_mode, check_backward_ad, check_forward_ad, nondet_tol, check_undefined_grad,
+                  check_grad_dtypes)
         if check_batched_grad:
             check.batched_backward()
         if check_batched_forward_grad:
@@ -69,12 +73,13 @@ def gradcheck(func, inputs, *, eps=1e-6, atol=1e-5, rtol=1e-3, raise_exception=T
     return True
 
 
-def gradgradcheck(func, inputs, grad_outputs=None, *, eps=1e-6, atol=1e-5, rtol=1e-3, gen_non_contig_grad_outputs=False,
+def gradgradcheck(func, inputs, grad_outputs=None, *, eps=1e-6, atol=1e-5, rtol=1e-3,
+                  gen_non_contig_grad_outputs=False,
                   raise_exception=True, nondet_tol=0.0, check_undefined_grad=True, check_grad_dtypes=False,
-                  check_batched_grad=False, check_fwd_over_rev=False, check_rev_over_rev=True, fast_mode=False,
-                  masked=False):
-    """True if the derivatives of the gradient of `func` are right, with respect to the inputs and to the gradients of the
-    outputs; else GradcheckError is raised.
+                  check_batched_grad=False, check_fwd_over_rev=False, check_rev_over_rev=True,
+                  fast_mode=False, masked=False):
+    """True if the derivatives of the gradient of `func` are right, with respect to the inputs and to the
+    gradients of the outputs; else GradcheckError is raised.
 
     Args:
         grad_outputs: gradients of the outputs; drawn at random if not given.
@@ -91,19 +96,20 @@ def gradgradcheck(func, inputs, grad_outputs=None, *, eps=1e-6, atol=1e-5, rtol=
     func, given = _over_values(func, _as_tuple(inputs))
     outputs = _differentiable(func(*given))
     if not outputs:
-        raise GradcheckError(message("gradgradcheck", "no output of func requires grad", hint="something detaches them",
-                                     source=user_source(1)))
+        raise GradcheckError(message("gradgradcheck", "no output of func requires grad",
+                                     hint="something detaches them", source=user_source(1)))
     if grad_outputs is None:
         seeds = tuple(_random_like(out, gen_non_contig_grad_outputs) for out in outputs)
     else:
-        seeds = tuple(g.detach().requires_grad_(True) if not g.requires_grad else g for g in _as_tuple(grad_outputs))
+        seeds = tuple(g.detach().requires_grad_(True) if not g.requires_grad else g
+                      for g in _as_tuple(grad_outputs))
     places = [i for i, x in enumerate(given) if _wanted(x)]
 
     def gradients(*arguments):
         values, cotangents = arguments[:len(given)], arguments[len(given):]
         values = tuple(_on_tape(v) if i in places else v for i, v in enumerate(values))
-        found = grad(_differentiable(func(*values)), [values[i] for i in places], list(cotangents), create_graph=True,
-                     allow_unused=True)
+        found = grad(_differentiable(func(*values)), [values[i] for i in places], list(cotangents),
+                     create_graph=True, allow_unused=True)
         return tuple(g for g in found if g is not None)
 
     def gradients_by_level(*arguments):
@@ -119,13 +125,14 @@ def gradgradcheck(func, inputs, grad_outputs=None, *, eps=1e-6, atol=1e-5, rtol=
 
     kept = [j for j, out in enumerate(_as_tuple(func(*given))) if _wanted(out)]
     common = dict(eps=eps, atol=atol, rtol=rtol, raise_exception=raise_exception, nondet_tol=nondet_tol,
-                  check_undefined_grad=check_undefined_grad, check_grad_dtypes=check_grad_dtypes, fast_mode=fast_mode,
-                  masked=masked)
+                  check_undefined_grad=check_undefined_grad, check_grad_dtypes=check_grad_dtypes,
+                  fast_mode=fast_mode, masked=masked)
     arguments = (*given, *seeds)
     good = not check_rev_over_rev or gradcheck(gradients, arguments, **common)
     if good and (check_fwd_over_rev or check_batched_grad):
         good = gradcheck(gradients_by_level, arguments, check_forward_ad=check_fwd_over_rev,
-                         check_backward_ad=check_batched_grad, check_batched_grad=check_batched_grad, **common)
+                         check_backward_ad=check_batched_grad, check_batched_grad=check_batched_grad,
+                         **common)
     return good
 
 
@@ -190,11 +197,13 @@ def _over_values(func, inputs):
         layout = str(x.layout).rpartition(".")[2]
         if layout == "sparse_coo":
             x = x.coalesce()
-            rebuild[i] = lambda values, x=x: sparse_coo_tensor(x.indices(), values, tuple(x.shape), is_coalesced=True)
+            rebuild[i] = lambda values, x=x: sparse_coo_tensor(x.indices(), values, tuple(x.shape),
+                                                               is_coalesced=True)
         else:
             by_row = layout in ("sparse_csr", "sparse_bsr")
             places = (x.crow_indices(), x.col_indices()) if by_row else (x.ccol_indices(), x.row_indices())
-            rebuild[i] = lambda values, x=x, places=places: sparse_compressed_tensor(*places, values, tuple(x.shape),
+            rebuild[i] = lambda values, x=x, places=places: sparse_compressed_tensor(*places, values,
+                                                                                     tuple(x.shape),
                                                                                      layout=x.layout)
         given[i] = x.values().detach().clone().requires_grad_(True)
 
@@ -230,12 +239,15 @@ class _Check:
         self.eps, self.atol, self.rtol = eps, atol, rtol
         self.numbers = [i for i, x in enumerate(self.inputs) if _wanted(x)]
         if not self.numbers:
-            raise ValueError("[gradcheck] gradcheck expects at least one input tensor to require gradient, but none of the "
+            raise ValueError("[gradcheck] gradcheck expects at least one input tensor to require gradient, "
+                             "but none of the "
                              "them have requires_grad=True\n  hint: x.requires_grad_(True)")
         for i in self.numbers:
             if self.inputs[i].dtype.name not in ("float64", "complex128"):
-                warnings.warn(f"[gradcheck] input {i} is {self.inputs[i].dtype}: differences are too rough below double "
-                              "precision, the check will likely fail; use float64 or complex128", stacklevel=4)
+                warnings.warn(f"[gradcheck] input {i} is {self.inputs[i].dtype}: differences are too rough "
+                              "below double precision, the check will likely fail; use float64 or "
+                              "complex128",
+                              stacklevel=4)
         self.variables = {i: _Variable(self.inputs[i]) for i in self.numbers}
         self.outputs = self.call(self.inputs)
         self.kept = [j for j, out in enumerate(self.outputs) if _wanted(out)]
@@ -264,12 +276,15 @@ class _Check:
         for k in self.numbers:
             inputs[k] = self.variables[k].at(values if k == i else self.variables[k].start)
         outputs = self.call(inputs)
-        return [_reals(outputs[j]) for j in (self.kept or range(len(outputs))) if isinstance(outputs[j], Tensor)]
+        return [_reals(outputs[j]) for j in (self.kept or range(len(outputs)))
+                if isinstance(outputs[j], Tensor)
+                and outputs[j].dtype.kind in "fc"]
 
     def difference(self, i, direction):
         """The derivative of each output in a direction of input i: central differences."""
         start = self.variables[i].start
-        after, before = self.moved(i, start + self.eps * direction), self.moved(i, start - self.eps * direction)
+        after, before = self.moved(i, start + self.eps * direction), self.moved(i,
+                                                                                start - self.eps * direction)
         return [(a - b) / (2 * self.eps) for a, b in zip(after, before)]
 
     def numerical(self, i):
@@ -294,9 +309,11 @@ class _Check:
                 direction[k] = 1
                 for j, column in enumerate(self.difference(i, direction)):
                     if (numpy.abs(column) > self.atol).any():
-                        self.fail(f"no output requires grad, but output {j} depends on input {i}: Numerical gradient for "
-                                  "function expected to be zero", f"{column[numpy.abs(column).argmax()]:.6g}",
-                                  hint="something detaches: item(), numpy(), detach(), no_grad() or a conversion to integers")
+                        self.fail(f"no output requires grad, but output {j} depends on input {i}: Numerical "
+                                  "gradient for function expected to be zero",
+                                  f"{column[numpy.abs(column).argmax()]:.6g}",
+                                  hint="something detaches: item(), numpy(), detach(), no_grad() or a "
+                                       "conversion to integers")
 
     # ---- derivatives by the modes
     def cotangent(self, j, values):
@@ -314,7 +331,8 @@ class _Check:
         variable = self.variables[i]
 
         def chosen(x):
-            inputs = [x if k == i else y.detach() if isinstance(y, Tensor) else y for k, y in enumerate(self.inputs)]
+            inputs = [x if k == i else y.detach() if isinstance(y, Tensor) else y
+                      for k, y in enumerate(self.inputs)]
             outputs = self.call(inputs)
             return tuple(outputs[j] for j in self.kept)
         try:
@@ -363,10 +381,10 @@ class _Check:
         row, column = numpy.unravel_index(numpy.where(wrong, distance, -1).argmax(), wrong.shape)
         out, x = self.outputs[self.kept[n]], self.inputs[i]
         text = (f"Jacobian mismatch for output {self.kept[n]} with respect to input {i} ({mode} mode)\n"
-                f"  d output{_place(row, out)} / d input{_place(column, x)}: numerical {numerical[row, column]:.9g}, "
-                f"analytical {analytical[row, column]:.9g}\n"
-                f"  {int(wrong.sum())} of {wrong.size} entries differ by more than atol={self.atol:g} + rtol={self.rtol:g} "
-                "* |numerical|")
+                f"  d output{_place(row, out)} / d input{_place(column, x)}: numerical "
+                f"{numerical[row, column]:.9g}, analytical {analytical[row, column]:.9g}\n"
+                f"  {int(wrong.sum())} of {wrong.size} entries differ by more than atol={self.atol:g} + "
+                f"rtol={self.rtol:g} * |numerical|")
         self.fail(text, hint=self.reason(analytical, numerical))
 
     def reason(self, analytical, numerical):
@@ -385,9 +403,10 @@ class _Check:
         ratio = (analytical * numerical).sum() / max((numerical * numerical).sum(), 1e-300)
         if numpy.allclose(analytical, ratio * numerical, self.rtol, self.atol):
             return f"the analytical derivative is {ratio:.6g} times the numerical one throughout"
-        if analytical.shape[0] == analytical.shape[1] and numpy.allclose(analytical, numerical.T, self.rtol, self.atol):
+        if analytical.shape[0] == analytical.shape[1] and numpy.allclose(analytical, numerical.T, self.rtol,
+                                                                         self.atol):
             return "the analytical Jacobian is the transpose of the numerical one"
-        return "a kink within eps of the input (relu, abs, max, rounding) gives wrong differences too: move the input"
+        return "a kink within eps of the input (relu, abs, max, rounding) spoils the differences too: move it"
 
     def compare_projections(self, modes):
         import numpy
@@ -412,9 +431,9 @@ class _Check:
     def projection_failed(self, mode, i, n, analytical, numerical):
         """The whole Jacobians say where."""
         self.compare_jacobians([mode])
-        self.fail(f"Jacobian mismatch for output {self.kept[n]} with respect to input {i} ({mode} mode, random projection): "
-                  f"numerical {numerical:.9g}, analytical {analytical:.9g}; every single entry is within the tolerance",
-                  hint="fast_mode=False compares entry by entry")
+        self.fail(f"Jacobian mismatch for output {self.kept[n]} with respect to input {i} ({mode} mode, "
+                  f"random projection): numerical {numerical:.9g}, analytical {analytical:.9g}; every "
+                  "single entry is within the tolerance", hint="fast_mode=False compares entry by entry")
 
     # ---- other properties of a backward pass
     def attributes(self, dtypes):
@@ -424,8 +443,8 @@ class _Check:
                 if gradient is None:
                     continue
                 if tuple(gradient.shape) != tuple(x.shape):
-                    self.fail(f"the gradient of input {i} has another shape than the input", tuple(gradient.shape),
-                              tuple(x.shape))
+                    self.fail(f"the gradient of input {i} has another shape than the input",
+                              tuple(gradient.shape), tuple(x.shape))
                 if dtypes and (gradient.dtype != x.dtype or gradient.device != x.device):
                     self.fail(f"the gradient of input {i} has another dtype or device than the input",
                               f"{gradient.dtype} on {gradient.device}", f"{x.dtype} on {x.device}")
@@ -438,17 +457,18 @@ class _Check:
                 a, b = self.variables[i].gradient(first), self.variables[i].gradient(second)
                 distance = float(numpy.nan_to_num(numpy.abs(a - b)).max()) if a.size else 0.0
                 if distance > tolerance:
-                    self.fail("Backward is not reentrant, i.e., running backward with same input and grad_output multiple "
-                              f"times gives different values: the gradient of input {i} differs", f"{distance:.6g}",
-                              f"at most {tolerance:g} (nondet_tol)")
+                    self.fail("Backward is not reentrant, i.e., running backward with same input and "
+                              "grad_output multiple times gives different values: the gradient of input "
+                              f"{i} differs",
+                              f"{distance:.6g}", f"at most {tolerance:g} (nondet_tol)")
 
     def zero_gradient(self):
         for j in self.kept:
             for i, gradient in zip(self.numbers, self.pull(j, _ones(self.outputs[j]) * 0)):
                 values = self.variables[i].gradient(gradient)
                 if values.any() and values[values == values].any():
-                    self.fail(f"backward not multiplied by grad_output: the gradient of input {i} is not zero where that of "
-                              f"output {j} is", f"{values[values != 0][0]:.6g}", 0)
+                    self.fail(f"backward not multiplied by grad_output: the gradient of input {i} is not "
+                              f"zero where that of output {j} is", f"{values[values != 0][0]:.6g}", 0)
 
     # ---- vmap
     def batched_backward(self):
@@ -466,11 +486,13 @@ class _Check:
                 _, pull = vjp(chosen, *[self.inputs[i].detach() for i in self.numbers])
                 batched = vmap(pull)(stack(seeds))
             except Exception as error:
-                self.fail(f"the backward pass of output {j} fails under vmap", f"{type(error).__name__}: {error}",
+                self.fail(f"the backward pass of output {j} fails under vmap", f"{type(error).__name__}: "
+                                                                               f"{error}",
                           hint="check_batched_grad=False leaves this check out")
             for b, seed in enumerate(seeds):
                 for i, gradient, all_gradients in zip(self.numbers, self.pull(j, seed), batched):
-                    self.same_batch("gradient", i, j, b, self.variables[i].gradient(gradient), _reals(all_gradients[b]))
+                    self.same_batch("gradient", i, j, b, self.variables[i].gradient(gradient),
+                                    _reals(all_gradients[b]))
 
     def batched_forward(self):
         """vmap over directions of the inputs = one after the other."""
@@ -496,8 +518,8 @@ class _Check:
 
     def same_batch(self, what, i, j, b, single, batched):
         if not _close(batched, single, self.atol, self.rtol).all():
-            self.fail(f"the {what} for input {i} and output {j} under vmap differs from the one alone, example {b}",
-                      batched[:4], single[:4])
+            self.fail(f"the {what} for input {i} and output {j} under vmap differs from the one alone, "
+                      f"example {b}", batched[:4], single[:4])
 
 
 def _close(value, wanted, atol, rtol):

@@ -14,6 +14,7 @@ from flambeau.ops.spec import REGISTRY, bind
 from flambeau.ops.wrapped import wrapped_among
 from flambeau.runtime import _core
 from flambeau.runtime._core import Tensor
+from flambeau.types.dim import Dim, substitute
 from flambeau.transform import forms
 from flambeau.transform.batching import BatchLevel
 from flambeau.transform.levels import Level, below
@@ -60,15 +61,15 @@ class ReverseLevel(Level):
         if operation.recorded is not None and _core.grad_mode():
             return operation.recorded(values)
         operands, attrs = operation.split(values)
-        lower = {name: below(self, value) for name, value in values.items()}
-        result = plans.interpret(operation, operation.split(lower)[0], lower)
+        lowered = [o.inner if isinstance(o, Recorded) and o.level is self else o for o in operands]
+        result = plans.interpret(operation, lowered, plans.assemble(operation, lowered, attrs))
         results = result if isinstance(result, tuple) else (result,)
         sources = [self.source(o) for o in operands]
         node = None
         if any(s is not None for s in sources):
             if has_derivative(operation) and _core.grad_mode():
                 self.count += 1
-                node = Node(operation, [below(self, o) for o in operands], attrs, results, sources, self.count)
+                node = Node(operation, lowered, attrs, results, sources, self.count)
             elif operation.kind != "view":
                 return result
         packed = [Recorded.make(self, r, node=node if r.dtype.kind in "fc" else None, place=i)
@@ -151,7 +152,12 @@ def operand_gradients(node, grads):
         found = operation.derivative(*args, *node.operands, **{n: node.attrs[n] for n in names})
         return found if isinstance(found, tuple) else (found,)
     mask = sum(1 << i for i, source in enumerate(node.sources) if source is not None)
-    graph, roles, targets = derivative_graph(operation, node.operands, node.attrs, mask)
+    try:
+        graph, roles, targets = derivative_graph(operation, node.operands, node.attrs, mask)
+    except (TypeError, ValueError):     # sizes that only the tensors know to be equal
+        if not isinstance(operation, forms.Form):
+            raise
+        return _by_level(node, grads)
     grads = [full_like(r, 0) if g is None and i in roles else g for i, (g, r) in enumerate(zip(grads, node.results))]
     feed = [grads[r] if r < 100 else node.operands[r - 100] if r < 200 else node.results[r - 200] for r in roles]
     feed = [f if isinstance(f, Tensor) else plans.as_tensor(f, v.dtype) for f, v in zip(feed, graph.inputs)]
@@ -165,14 +171,28 @@ def operand_gradients(node, grads):
     return found
 
 
+def _by_level(node, grads):
+    """The gradients of a derivative graph that is one op, from the ops inside it."""
+    with ReverseLevel() as level:
+        given = [o if source is None else level.input(o) for o, source in zip(node.operands, node.sources)]
+        outputs = node.operation.compute(**dict(zip(node.operation.operands, given)))
+        outputs = outputs if isinstance(outputs, tuple) else (outputs,)
+        starts = [g.node for g, source in zip(given, node.sources) if source is not None]
+        found = iter(level.gradients(outputs, grads, starts))
+    return [None if source is None else next(found) for source in node.sources]
+
+
 def _replayed(operation, graph, targets, feed, spread):
     """The outputs of a derivative graph, one a target; as one compiled call where the values allow it.
 
     spread: target -> the operand that was broadcast, over whose new axes its gradient is summed.
     """
+    count, summed = len(feed), tuple(spread)            # the function is kept: it must not hold the operands
+
     def function(*given):
-        likes = dict(zip(spread, given[len(feed):]))
-        outputs = trace.replay(graph, given[:len(feed)])
+        likes = dict(zip(summed, given[count:]))
+        _same_sizes(graph, given)
+        outputs = trace.replay(graph, given[:count])
         return tuple(plans.sum_to(grad, likes[t]) if t in likes else grad for t, grad in zip(targets, outputs))
 
     operands = [*feed, *spread.values()]
@@ -184,7 +204,49 @@ def _replayed(operation, graph, targets, feed, spread):
         if found is not NotImplemented:
             found = found if isinstance(found, tuple) else (found,)
             return found if level is None else [level.wrap(grad) for grad in found]
-    return function(*operands)
+    call = _as_op(operation, graph, function, spread, len(operands)) if level is not None else None
+    if call is None or any(o.dtype.kind == "c" or not o.numel() for o in operands):
+        return function(*operands)
+    try:
+        found = plans.interpret(call, operands, dict(zip(call.operands, operands)))
+    except ValueError:                  # more sizes or operands than one plan holds: from now on op by op
+        _OPS[id(graph), tuple(spread)] = None
+        return function(*operands)
+    return found if isinstance(found, tuple) else (found,)
+
+
+def _same_sizes(graph, given):
+    """While tracing: the sizes of operands that a derivative graph knows to be equal."""
+    if trace.current() is None:
+        return
+    sizes = trace.bind_sizes(graph.inputs, given)
+    for value, tensor in zip(graph.inputs, given):
+        for known, size in zip(value.shape, tensor.shape):
+            known = substitute(known, sizes) if isinstance(known, Dim) else known
+            if known != size:
+                trace.unify(known, size)
+
+
+_OPS = {}           # (id of a derivative graph, targets that are spread) -> the graph as an op, None where it cannot be one
+LARGEST = 60        # nodes, and operands, of a graph that is one op
+FUSED = ("elementwise", "reduction", "view", "contraction", "indexed", "window", "scan", "sort", "create")
+
+
+def _as_op(operation, graph, function, spread, count):
+    """A derivative graph as one op, so that other levels see one call and its own derivative is compiled as a whole."""
+    key = id(graph), tuple(spread)
+    if key not in _OPS:
+        used = [REGISTRY[node.op] for node in graph.nodes]
+        whole = 1 < len(used) <= LARGEST and count <= LARGEST and all(o.kind in FUSED and o.recorded is None and not o.large_derivative for o in used)
+        names = tuple(f"x{i}" for i in range(count))
+
+        def compute(**given):
+            found = function(*given.values())
+            return found if len(found) > 1 else found[0]
+
+        _OPS[key] = forms.composite(operation.name + "_backward", f"The gradients of {operation.name}.", names,
+                                    compute) if whole else None
+    return _OPS[key]
 
 
 def _in_other_ops(graph, operands):
@@ -198,7 +260,7 @@ _GRAPHS = {}
 
 def derivative_graph(operation, operands, attrs, mask):
     """(graph, roles of its inputs, operands that its outputs are gradients of): traced once a kind of call."""
-    key = (operation.name, tuple(map(_described, operands)), tuple(sorted(attrs.items(), key=repr)), mask)
+    key = (operation, tuple(map(_described, operands)), tuple(attrs.items()), mask)
     try:
         found = _GRAPHS.get(key)
     except TypeError:                   # an attribute that cannot be part of a key

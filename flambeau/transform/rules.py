@@ -227,6 +227,8 @@ def _cat(level, operation, values):
 def _product(level, operation, values):
     x, y = values["input"], values["other"]
     rank = max(x.ndim, y.ndim)
+    if level.batched(x) and level.batched(y) and x.ndim == y.ndim and x.shape[-1] == 1:
+        return x.inner * y.inner            # outer products: nothing to sum
     if not level.batched(y) and y.ndim == 2:
         return matmul(x.inner, y)
     return matmul(lined_up(level, x, rank), lined_up(level, y, rank))

@@ -17,15 +17,18 @@ WORDS = {
     "jvp": r"view of the tangent|op by op|derivative \(diagonal\)|transposed gradient",
     "complex": r"rule by name|formula on pairs|parts|products of parts|op by op|elements as they are",
     "dtypes": r"those of its (ops|operands)|checked by itself|(bf|[buifc])\d*(/\d+)*( (bf|[uifc])\d+(/\d+)*)*",
-    "in-place": r"\w+_", "out=": "yes",
+    "in-place": r"\w+_",
+    "out=": "yes",
     "tested": r"test_\w+|as part of \w+|with its callers in ops\.\w+",
 }
 
 
 @pytest.fixture(scope="module")
 def rows():
-    return {name: dict(zip(ops_matrix.COLUMNS, ops_matrix.row(operation), strict=True))
-            for name, operation in REGISTRY.items()}
+    return {
+        name: dict(zip(ops_matrix.COLUMNS, ops_matrix.row(operation), strict=True))
+        for name, operation in REGISTRY.items()
+    }
 
 
 def test_no_cell_is_empty_without_a_reason(rows):
@@ -44,7 +47,11 @@ def test_every_differentiable_op_has_a_derivative(rows):
 def test_cells_of_ops_that_everybody_knows(rows):
     sine, total, product, turned = (rows[n] for n in ("sin", "sum", "mm", "transpose"))
     assert sine["eager"] == "native call" and sine["compiled"] == "fused loop" and sine["in-place"] == "sin_"
-    assert sine["complex"] == "formula on pairs" and sine["jvp"] == "derivative (diagonal)" and sine["tested"] == "test_every_op"
+    assert (
+        sine["complex"] == "formula on pairs"
+        and sine["jvp"] == "derivative (diagonal)"
+        and sine["tested"] == "test_every_op"
+    )
     assert total["compiled"] == "row loop" and total["in-place"] == "no: another shape"
     assert product["compiled"] == "template product" and product["vmap"] == "rule by name"
     assert turned["compiled"] == "index map" and turned["out="] == "no: a view"
@@ -63,7 +70,9 @@ def test_table_filter_and_tsv(capsys):
     lines = table.splitlines()
     assert lines[0].split()[:4] == ["op", "kind", "eager", "compiled"] and "\033" not in table
     assert all("pool" in line and "window" in line for line in lines[2:-2])
-    assert re.fullmatch(r"\d+ ops, \d+ of them public; \d+ of \d+ public operations \(\d+ %\) are Opaque .*", lines[-1])
+    assert re.fullmatch(
+        r"\d+ ops, \d+ of them public; \d+ of \d+ public operations \(\d+ %\) are Opaque .*", lines[-1]
+    )
     assert main(["ops", "s?n", "--tsv"]) == 0
     header, *body = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
     assert tuple(header) == ops_matrix.COLUMNS and [cells[0] for cells in body] == ["sin"]
@@ -77,5 +86,9 @@ def test_wrong_filters_are_told(capsys):
 
 def test_colours_on_a_terminal_only():
     from flambeau.cli.ops import painted
+
     shown = painted(["op  derivative", "--  ----------", "lt  no: not differentiable  rule"])
-    assert shown[0] == "\033[1mop  derivative\033[0m" and "\033[2mno: not differentiable\033[0m  rule" in shown[2]
+    assert (
+        shown[0] == "\033[1mop  derivative\033[0m"
+        and "\033[2mno: not differentiable\033[0m  rule" in shown[2]
+    )

@@ -37,7 +37,9 @@ LARGE = [(Convolution((3, 3), (1, 1), (1, 1), bias=True), (2, 20, 14, 14), 24),
          (Convolution((9, 9), (1, 1), (16, 16), (4, 4)), (1, 2, 33, 33), 3),
          (Convolution((3, 3), (2, 1), (9, 11), (9, 11)), (1, 5, 31, 33), 18),         # only the rows of taps
          (Convolution((2, 2), (1, 2), (200, 200), (1000, 300)), (1, 2, 700, 35), 3),
-         (Convolution((3, 3), (1, 1), (1, 1), bias=True, dtype=float64), (2, 5, 8, 8), 6)]
+         (Convolution((3, 3), (1, 1), (1, 1), bias=True, dtype=float64), (2, 5, 8, 8), 6),
+         (Convolution((3, 3), (1, 1), (1, 1)), (5, 260, 3, 5), 270),          # images in a tile, packing inside
+         (Convolution((3, 3), (2, 2), (1, 1)), (50, 30, 4, 3), 70)]           # images in several tiles
 
 
 def make(spec, shape, outputs, seed=0):
@@ -101,10 +103,10 @@ def run(direct, arrays, params, runner=run_loaded, **schedule):
     sizes = {**direct.params(**params), **schedule}
     backward, dtype = direct.backward, direct.spec.accumulator.numpy
     buffers = {"weight": arrays["weight"], "packed": numpy.full(direct.packed_size(sizes), numpy.nan, dtype)}
-    packed = runner(direct.pack, buffers, sizes)["packed"]
+    packed = buffers["packed"] if sizes["inside"] else runner(direct.pack, buffers, sizes)["packed"]
     result = arrays["grad_input" if backward else "output"]
-    buffers = {"source": arrays["grad_output" if backward else "input"], "weights": packed,
-               "bias": arrays["bias"], "result": numpy.full(result.shape, 77, result.dtype)}
+    buffers = {"source": arrays["grad_output" if backward else "input"], "weight": arrays["weight"],
+               "weights": packed, "bias": arrays["bias"], "result": numpy.full(result.shape, 77, result.dtype)}
     return runner(direct.kernel, buffers, sizes)["result"]
 
 
@@ -185,6 +187,18 @@ def test_epilogue():
     expected = numpy.maximum(reference(spec, arrays, PRODUCTS)["output"], 0)
     direct = conv2d_forward(spec, epilogue=lambda b, value: b.max(value, b.const(0.0, float32, value.lanes)))
     numpy.testing.assert_allclose(run(direct, arrays, params), expected, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("result", PRODUCTS)
+def test_images_in_a_tile_and_packing_inside_leave_the_bits(result):
+    arrays, params = make(Convolution((3, 3), padding=(1, 1)), (5, 260, 3, 5), 270)
+    direct = direct_of(result, Convolution((3, 3), padding=(1, 1)))
+    sizes = direct.params(**params)
+    assert sizes["inside"] == 1 and sizes["tile_images"] == 5
+    expected = run(direct, arrays, params)
+    for cut in ({"inside": 0}, {"inside": 0, "tile_images": 2}, {"tile_images": 1},
+                {"inside": 0, "tile_images": 1, "steps": 3, "tile_rows": 2}):
+        numpy.testing.assert_array_equal(run(direct, arrays, params, **cut), expected, err_msg=str(cut))
 
 
 @pytest.mark.parametrize("result", PRODUCTS)

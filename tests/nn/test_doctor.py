@@ -1,4 +1,5 @@
-"""The training doctor: it names the fault of each broken training, is silent on sound ones, and leaves no trace."""
+"""The training doctor: it names the fault of each broken training, is silent on sound ones, and leaves no
+trace."""
 
 import random
 
@@ -21,7 +22,8 @@ class Training:
     """A small classification whose parts can be broken: a step of it is what `diagnose` runs."""
 
     def __init__(self, *layers, lr=1e-2, optimizer=None, classes=4, make=fl.optim.SGD, scale=1.0):
-        self.model = nn.Sequential(*layers) if layers else nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, classes))
+        self.model = nn.Sequential(*layers) if layers else nn.Sequential(nn.Linear(8, 32), nn.ReLU(),
+                                                                         nn.Linear(32, classes))
         self.x = fl.randn(32, 8) * scale
         self.y = (self.x[:, 0] > 0).long() + 2 * (self.x[:, 1] > 0).long()
         self.optimizer = optimizer or make(self.model.parameters(), lr=lr)
@@ -67,8 +69,8 @@ class Attention(nn.Module):
 
 
 def with_images():
-    training = Training(nn.Conv2d(1, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(72, 4),
-                        make=fl.optim.Adam, lr=1e-3)
+    training = Training(nn.Conv2d(1, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(),
+                        nn.Linear(72, 4), make=fl.optim.Adam, lr=1e-3)
     training.x = fl.randn(32, 1, 8, 8)
     training.y = fl.randint(0, 4, (32,))
     return training
@@ -93,8 +95,10 @@ def with_regression():
     return training
 
 
-SOUND = {"classes": Training, "momentum": lambda: Training(make=lambda p, lr: fl.optim.SGD(p, lr=0.05, momentum=0.9)),
-         "images": with_images, "words": with_words, "attention": with_attention, "regression": with_regression}
+SOUND = {"classes": Training, "momentum": lambda: Training(make=lambda p,
+                                                           lr: fl.optim.SGD(p, lr=0.05, momentum=0.9)),
+         "images": with_images, "words": with_words, "attention": with_attention,
+         "regression": with_regression}
 
 
 @pytest.mark.parametrize("name", SOUND)
@@ -107,7 +111,8 @@ def test_a_step_that_only_computes_the_loss_is_trained_here():
     training = Training()
     report = diagnose(training.loss, training.model, training.optimizer, verbose=False)
     assert report.ok and report.seen.losses[-1] < report.seen.losses[0]
-    assert diagnose(training.loss, training.model, verbose=False).ok           # without an optimizer: gradients only
+    # without an optimizer: gradients only
+    assert diagnose(training.loss, training.model, verbose=False).ok
 
 
 def test_gradient_accumulation_is_not_blamed():
@@ -116,7 +121,8 @@ def test_gradient_accumulation_is_not_blamed():
     def step():
         training.optimizer.zero_grad()
         for part in range(4):
-            loss = F.cross_entropy(training.model(training.x[8 * part:8 * part + 8]), training.y[8 * part:8 * part + 8]) / 4
+            loss = F.cross_entropy(training.model(training.x[8 * part:8 * part + 8]),
+                                   training.y[8 * part:8 * part + 8]) / 4
             loss.backward()
         training.optimizer.step()
         return loss
@@ -133,7 +139,8 @@ def test_inputs():
     training.x[3, 2] = float("nan")
     report = training.diagnose()
     named(report, "inputs", "1 values that are NaN")
-    assert report.findings[0].kind == "inputs" and "loss" in report.kinds         # the cause before the effect
+    # the cause before the effect
+    assert report.findings[0].kind == "inputs" and "loss" in report.kinds
     training.x = fl.ones(32, 8)
     named(training.diagnose(), "inputs", "constant")
     training.x = clean[:1].expand(32, 8).clone()
@@ -302,7 +309,8 @@ def test_gradients_that_explode():
 
 def test_gradients_that_are_not_finite():
     training = Training()
-    training.loss = lambda: training.model(training.x * 0).abs().sum() + (training.model[2].bias * 0).sqrt().sum()
+    training.loss = lambda: training.model(training.x * 0).abs().sum() + (training.model[2].bias
+                                                                          * 0).sqrt().sum()
     named(training.diagnose(), "gradients", "NaN or infinite", "2.bias")
 
 
@@ -318,7 +326,8 @@ def test_attention_scores_that_explode():
 
 # ---------------------------------------------------------------------------------- no trace
 def test_everything_is_put_back():
-    training = Training(nn.Linear(8, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Dropout(0.5), nn.Linear(16, 4), make=fl.optim.Adam)
+    training = Training(nn.Linear(8, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Dropout(0.5), nn.Linear(16, 4),
+                        make=fl.optim.Adam)
     schedule = fl.optim.lr_scheduler.StepLR(training.optimizer, 1, gamma=0.5)
 
     def step():
@@ -373,7 +382,8 @@ def test_model_and_optimizer_are_found_in_the_step(capsys):
     report = diagnose(step)
     shown = capsys.readouterr().out
     assert [row[0] for row in report.rows] == ["weight", "bias"] and report.rows[0][1] == (4, 8)
-    assert "look at first:" in shown and "[learning rate]" in shown and "chance level of 4 classes: 1.386" in shown
+    assert "look at first:" in shown and "[learning rate]" in shown
+    assert "chance level of 4 classes: 1.386" in shown
     assert "<pre>" in report._repr_html_() and not report.ok
 
 

@@ -25,7 +25,9 @@ def test_dropouts(name):
     assert (function(x, 1.0, True) == 0).all()
     if name.startswith("feature"):
         whole = function(fl.ones(40, 30, 8), 0.4, True)
-        assert (whole.amax(2) == whole.amin(2)).all() and len(whole.unique()) == 2      # channels dropped as a whole
+        assert (whole.amax(2) == whole.amin(2)).all() and len(
+            whole.unique()
+        ) == 2  # channels dropped as a whole
     if name == "dropout":
         out = function(x, 0.4, True)
         kept = out != 0
@@ -61,11 +63,17 @@ def test_rrelu():
 LOSSES = {
     "kl_div": lambda: ((draw(4, 5), draw(4, 5).abs()), {}),
     "binary_cross_entropy_with_logits": lambda: ((draw(4, 5), draw(4, 5).sigmoid()), {}),
-    "cosine_embedding_loss": lambda: ((draw(4, 5), draw(4, 5), fl.tensor([1.0, -1.0, 1.0, -1.0])), {"margin": 0.2}),
+    "cosine_embedding_loss": lambda: (
+        (draw(4, 5), draw(4, 5), fl.tensor([1.0, -1.0, 1.0, -1.0])),
+        {"margin": 0.2},
+    ),
     "hinge_embedding_loss": lambda: ((draw(4), fl.tensor([1.0, -1.0, 1.0, -1.0])), {"margin": 0.7}),
     "margin_ranking_loss": lambda: ((draw(4), draw(4), fl.tensor([1.0, -1.0, 1.0, -1.0])), {"margin": 0.1}),
     "triplet_margin_loss": lambda: ((draw(4, 5), draw(4, 5), draw(4, 5)), {"margin": 0.5, "swap": True}),
-    "poisson_nll_loss": lambda: ((draw(4, 5), draw(4, 5).abs()), {"log_input": True, "full": True, "eps": 1e-8}),
+    "poisson_nll_loss": lambda: (
+        (draw(4, 5), draw(4, 5).abs()),
+        {"log_input": True, "full": True, "eps": 1e-8},
+    ),
     "ctc_loss": lambda: ((draw(6, 2, 4).log_softmax(2), fl.tensor([[1, 2], [3, 1]]), [6, 5], [2, 1]), {}),
 }
 
@@ -74,8 +82,10 @@ LOSSES = {
 def test_losses_take_their_reduction_by_number(name):
     operands, options = LOSSES[name]()
     for number, reduction in enumerate(("none", "mean", "sum")):
-        close(getattr(fl, name)(*operands, **options, reduction=number),
-              getattr(F, name)(*operands, **options, reduction=reduction))
+        close(
+            getattr(fl, name)(*operands, **options, reduction=number),
+            getattr(F, name)(*operands, **options, reduction=reduction),
+        )
     with pytest.raises(RuntimeError, match="not a reduction"):
         getattr(fl, name)(*operands, **options, reduction=3)
 
@@ -104,7 +114,7 @@ def test_embedding_renorm():
 @pytest.mark.parametrize("rank", [2, 3])
 def test_grid_samplers(rank):
     image, grid = draw(2, 3, *(5, 6, 4)[:rank]), draw(2, *(4, 3, 3)[:rank], rank) * 0.7
-    for i, mode in enumerate(("bilinear", "nearest", "bicubic")[:4 - rank]):
+    for i, mode in enumerate(("bilinear", "nearest", "bicubic")[: 4 - rank]):
         for j, outside in enumerate(("zeros", "border", "reflection")):
             want = F.grid_sample(image, grid, mode, outside, True)
             close(fl.grid_sampler(image, grid, i, j, True), want)
@@ -112,16 +122,25 @@ def test_grid_samplers(rank):
     with pytest.raises(RuntimeError):
         getattr(fl, f"grid_sampler_{5 - rank}d")(image, grid, 0, 0, True)
     theta = draw(2, rank, rank + 1)
-    close(fl.affine_grid_generator(theta, (2, 3, *(5, 6, 4)[:rank]), False), F.affine_grid(theta, (2, 3, *(5, 6, 4)[:rank]),
-                                                                                          align_corners=False))
+    close(
+        fl.affine_grid_generator(theta, (2, 3, *(5, 6, 4)[:rank]), False),
+        F.affine_grid(theta, (2, 3, *(5, 6, 4)[:rank]), align_corners=False),
+    )
 
 
 # ---------------------------------------------------------------------------------- recurrent networks
-NETWORKS = {"lstm": fl.nn.LSTM, "gru": fl.nn.GRU, "rnn_tanh": fl.nn.RNN, "rnn_relu": lambda *a, **k: fl.nn.RNN(
-    *a, nonlinearity="relu", **k)}
+NETWORKS = {
+    "lstm": fl.nn.LSTM,
+    "gru": fl.nn.GRU,
+    "rnn_tanh": fl.nn.RNN,
+    "rnn_relu": lambda *a, **k: fl.nn.RNN(*a, nonlinearity="relu", **k),
+}
 
 
-@pytest.mark.parametrize("layers, both, bias, batch_first", [(1, False, True, False), (2, True, True, True), (1, True, False, False)])
+@pytest.mark.parametrize(
+    "layers, both, bias, batch_first",
+    [(1, False, True, False), (2, True, True, True), (1, True, False, False)],
+)
 @pytest.mark.parametrize("name", NETWORKS)
 def test_networks_are_those_of_the_modules(name, layers, both, bias, batch_first):
     module = NETWORKS[name](3, 4, layers, bias=bias, batch_first=batch_first, bidirectional=both)
@@ -143,32 +162,59 @@ def test_networks_of_packed_rows(name):
     packed = fl.nn.utils.rnn.pack_sequence([draw(3, 3), draw(2, 3), draw(1, 3)])
     zeros = fl.zeros(4, 3, 4)
     want, last = module(packed)
-    got = getattr(fl, name)(packed.data, packed.batch_sizes, (zeros, zeros) if name == "lstm" else zeros,
-                            module._flat_weights, True, 2, 0.0, False, True)
+    got = getattr(fl, name)(
+        packed.data,
+        packed.batch_sizes,
+        (zeros, zeros) if name == "lstm" else zeros,
+        module._flat_weights,
+        True,
+        2,
+        0.0,
+        False,
+        True,
+    )
     close(got[0], want.data)
     close(got[1], last[0] if name == "lstm" else last)
 
 
 @pytest.mark.parametrize("name", NETWORKS)
 def test_cells_are_those_of_the_modules(name):
-    kinds = {"lstm": fl.nn.LSTMCell, "gru": fl.nn.GRUCell, "rnn_tanh": fl.nn.RNNCell,
-             "rnn_relu": lambda *a: fl.nn.RNNCell(*a, nonlinearity="relu")}
+    kinds = {
+        "lstm": fl.nn.LSTMCell,
+        "gru": fl.nn.GRUCell,
+        "rnn_tanh": fl.nn.RNNCell,
+        "rnn_relu": lambda *a: fl.nn.RNNCell(*a, nonlinearity="relu"),
+    }
     cell, x, hidden = kinds[name](3, 4), draw(5, 3), draw(5, 4)
     state = (hidden, draw(5, 4)) if name == "lstm" else hidden
     got = getattr(fl, name + "_cell")(x, state, cell.weight_ih, cell.weight_hh, cell.bias_ih, cell.bias_hh)
-    for mine, theirs in zip(got if name == "lstm" else (got,), cell(x, state) if name == "lstm" else (cell(x, state),)):
+    for mine, theirs in zip(
+        got if name == "lstm" else (got,), cell(x, state) if name == "lstm" else (cell(x, state),)
+    ):
         close(mine, theirs)
 
 
 def test_a_wrong_number_of_parameters_is_refused():
     with pytest.raises(RuntimeError, match="number of parameters"):
-        fl.gru(draw(6, 5, 3), draw(1, 5, 4), fl.nn.GRU(3, 4)._flat_weights[:3], True, 1, 0.0, False, False, False)
+        fl.gru(
+            draw(6, 5, 3), draw(1, 5, 4), fl.nn.GRU(3, 4)._flat_weights[:3], True, 1, 0.0, False, False, False
+        )
 
 
 # ---------------------------------------------------------------------------------- out=
-@pytest.mark.parametrize("name, arguments", [
-    ("gelu", ()), ("hardshrink", (0.3,)), ("softshrink", (0.3,)), ("softplus", ()), ("logsigmoid", ()),
-    ("avg_pool2d", (2,)), ("avg_pool3d", (2,)), ("linear", (fl.ones(3, 8),))])
+@pytest.mark.parametrize(
+    "name, arguments",
+    [
+        ("gelu", ()),
+        ("hardshrink", (0.3,)),
+        ("softshrink", (0.3,)),
+        ("softplus", ()),
+        ("logsigmoid", ()),
+        ("avg_pool2d", (2,)),
+        ("avg_pool3d", (2,)),
+        ("linear", (fl.ones(3, 8),)),
+    ],
+)
 def test_functions_write_into_out(name, arguments):
     function, x = getattr(F, name), draw(2, 3, 8, 8) if name != "avg_pool3d" else draw(2, 3, 8, 8, 8)
     want = function(x, *arguments)

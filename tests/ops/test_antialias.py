@@ -14,8 +14,8 @@ def filtered(d, kind):
     if kind == "bilinear":
         return max(1 - d, 0.0)
     if d < 1:
-        return 1.5 * d ** 3 - 2.5 * d ** 2 + 1
-    return -0.5 * d ** 3 + 2.5 * d ** 2 - 4 * d + 2 if d < 2 else 0.0
+        return 1.5 * d**3 - 2.5 * d**2 + 1
+    return -0.5 * d**3 + 2.5 * d**2 - 4 * d + 2 if d < 2 else 0.0
 
 
 def matrix(size, count, kind, step=None):

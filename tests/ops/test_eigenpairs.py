@@ -20,7 +20,9 @@ def test_eigenpairs(largest, general):
     a, b = pencil(12)
     values, vectors = fl.lobpcg(fl.from_numpy(a), 3, fl.from_numpy(b) if general else None, largest=largest)
     want = scipy.linalg.eigh(a, b if general else None, eigvals_only=True)
-    numpy.testing.assert_allclose(values.numpy(), want[:3] if largest is False else want[::-1][:3], rtol=1e-10)
+    numpy.testing.assert_allclose(
+        values.numpy(), want[:3] if largest is False else want[::-1][:3], rtol=1e-10
+    )
     x = vectors.numpy()
     numpy.testing.assert_allclose(a @ x, (b if general else numpy.eye(12)) @ x * values.numpy(), atol=1e-9)
     numpy.testing.assert_allclose(x.T @ (b if general else numpy.eye(12)) @ x, numpy.eye(3), atol=1e-10)

@@ -13,12 +13,14 @@ def segments(array, lengths, reduce, initial=None):
     """The reference: a loop over the segments of the first axis."""
     out, at = [], 0
     for length in lengths:
-        part = array[at:at + length]
+        part = array[at : at + length]
         at += length
         if initial is not None and reduce == "mean":
             out.append((part.sum(0) + initial) / length if length else numpy.full(array.shape[1:], initial))
         elif initial is not None:
-            out.append(REDUCTIONS[reduce](numpy.concatenate([part, numpy.full((1, *array.shape[1:]), initial)]), 0))
+            out.append(
+                REDUCTIONS[reduce](numpy.concatenate([part, numpy.full((1, *array.shape[1:]), initial)]), 0)
+            )
         elif length:
             out.append(REDUCTIONS[reduce](part, 0))
         else:
@@ -51,10 +53,15 @@ def test_segments_of_a_later_axis(reduce):
 @pytest.mark.parametrize("reduce", REDUCTIONS)
 def test_gradient_by_differences(reduce):
     x = fl.rand(5, 2, dtype=fl.float64, requires_grad=True)
-    factor, direction, lengths = fl.rand(3, 2, dtype=fl.float64), fl.randn(5, 2, dtype=fl.float64), fl.tensor([2, 1, 2])
+    factor, direction, lengths = (
+        fl.rand(3, 2, dtype=fl.float64),
+        fl.randn(5, 2, dtype=fl.float64),
+        fl.tensor([2, 1, 2]),
+    )
 
     def value(at):
         return (fl.segment_reduce(at, reduce, lengths=lengths) * factor).sum()
+
     slope = (grad(value(x), x)[0] * direction).sum().item()
     step = 1e-6
     change = (value(x.detach() + step * direction) - value(x.detach() - step * direction)).item() / (2 * step)
@@ -63,8 +70,13 @@ def test_gradient_by_differences(reduce):
 
 def test_wrong_segments_are_refused():
     x = fl.rand(6, 2)
-    for options, message in (({"lengths": fl.tensor([2, 3])}, "sum to"), ({"lengths": fl.tensor([7, -1])}, "negative"), ({}, "must be"),
-                             ({"lengths": fl.tensor([[6]])}, "leading"), ({"indices": fl.tensor([0])}, "indices")):
+    for options, message in (
+        ({"lengths": fl.tensor([2, 3])}, "sum to"),
+        ({"lengths": fl.tensor([7, -1])}, "negative"),
+        ({}, "must be"),
+        ({"lengths": fl.tensor([[6]])}, "leading"),
+        ({"indices": fl.tensor([0])}, "indices"),
+    ):
         with pytest.raises(RuntimeError, match=message):
             fl.segment_reduce(x, "sum", **options)
     with pytest.raises(RuntimeError, match="reduce argument"):
@@ -80,7 +92,10 @@ def test_hash_of_bits():
         bits = array.astype("float64" if "float" in dtype else "int64").view("uint64")
         t = fl.from_numpy(array)
         assert t.hash_tensor().item() == int(numpy.bitwise_xor.reduce(bits, None))
-        assert fl.hash_tensor(t, 1, keepdim=True).tolist() == numpy.bitwise_xor.reduce(bits, 1, keepdims=True).tolist()
+        assert (
+            fl.hash_tensor(t, 1, keepdim=True).tolist()
+            == numpy.bitwise_xor.reduce(bits, 1, keepdims=True).tolist()
+        )
         assert fl.hash_tensor(t.t()[1:], (0, 1)).item() == int(numpy.bitwise_xor.reduce(bits[:, 1:], None))
     assert fl.hash_tensor(fl.tensor([1.0, 2.0])) != fl.hash_tensor(fl.tensor([1.0, 2.5]))
     with pytest.raises(RuntimeError):

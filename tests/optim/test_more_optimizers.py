@@ -219,3 +219,13 @@ def test_the_state_of_another_kind_of_optimizer_is_refused(one, other, option):
         target.load_state_dict(saved)
     assert target.param_groups[0]["lr"] == 0.25
     optim.AdamW([parameter]).load_state_dict(optim.Adam([parameter]).state_dict())
+
+
+def test_adagrad_shares_its_state():
+    parameter = fl.nn.Parameter(fl.ones(3))
+    optimizer = fl.optim.Adagrad([parameter])
+    optimizer.share_memory()
+    assert optimizer.state[parameter]["sum"].is_shared()
+    parameter.grad = fl.ones(3)
+    optimizer.step()
+    assert optimizer.state[parameter]["sum"].tolist() == [1, 1, 1]

@@ -399,3 +399,26 @@ def test_finite_differences(call):
 def test_a_leaf_that_requires_grad_is_not_written_to():
     with pytest.raises(RuntimeError, match="leaf Variable"):
         sparse(dense(3, 4)).requires_grad_().mul_(2)
+
+
+def test_layouts_that_creation_functions_take():
+    for make in (fl.zeros, fl.empty):
+        made = make(3, 4, layout=fl.sparse_coo)
+        assert made.is_sparse and made._nnz() == 0 and tuple(made.shape) == (3, 4)
+        assert make((3, 4), layout=fl.sparse_csr, dtype=fl.int64).dtype is fl.int64
+    made = sparse(dense(3, 4))
+    assert fl.zeros_like(made).is_sparse and made.nbytes == made._nnz() * (2 * 8 + 8)
+    with pytest.raises(NotImplementedError, match="values"):
+        fl.nn.Parameter(made)
+
+
+def test_assert_close():
+    from flambeau.torch.testing import assert_close
+    x, y = sparse(dense(3, 4)), sparse(dense(3, 4, seed=1))
+    assert_close(x, x.clone())
+    assert_close(x.to_sparse_csr(), x.to_sparse_csr())
+    nested = fl.nested.nested_tensor([[1.0], [2.0, 3.0]])
+    assert_close(nested, nested.clone())
+    for one, other in ((x, y), (x, x * 2), (x, x.to_dense()), (nested, nested * 2)):
+        with pytest.raises(AssertionError):
+            assert_close(one, other)

@@ -53,3 +53,11 @@ def test_what_a_module_keeps_of_loaded_values():
     own, other = fl.zeros(3), fl.ones(3, requires_grad=True)
     assert own.module_load(other).data_ptr() == own.data_ptr() and own.tolist() == [1, 1, 1]
     assert own.module_load(other, assign=True).data_ptr() == other.data_ptr()
+
+
+def test_grad_dtype_is_the_dtype():
+    x = fl.ones(2, dtype=fl.float64, requires_grad=True)
+    assert x.grad_dtype is fl.float64
+    x.grad_dtype = fl.float64
+    with pytest.raises(NotImplementedError):
+        x.grad_dtype = fl.float16

@@ -537,3 +537,21 @@ def test_a_wide_graph():
         total = total + x * 0.5
     total.backward()
     assert x.grad.item() == pytest.approx(10_000)
+
+
+def test_inference_mode_says_that_it_is_on():
+    def modes():
+        return fl.is_inference_mode_enabled(), fl.is_grad_enabled()
+
+    assert modes() == (False, True)
+    with fl.inference_mode():
+        with fl.inference_mode(False):
+            assert modes() == (False, True)
+        assert modes() == (True, False)
+    for decorator, want in ((fl.inference_mode(), (True, False)), (fl.inference_mode, (True, False)),
+                            (fl.inference_mode(mode=False), (False, True))):
+        decorated = decorator(modes)
+        assert decorated() == want and modes() == (False, True) and decorated.__name__ == "modes"
+    with pytest.raises(KeyError), fl.inference_mode():
+        raise KeyError
+    assert modes() == (False, True)

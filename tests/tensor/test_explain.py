@@ -1,4 +1,5 @@
-"""The graph explained and drawn: rows, bytes, names, lines; the picture's boxes do not overlap and nothing is lost."""
+"""The graph explained and drawn: rows, bytes, names, lines; the picture's boxes do not overlap and nothing is
+lost."""
 
 import io
 import re
@@ -83,7 +84,8 @@ def test_lines_where_they_are_recorded_and_a_hint_where_not():
         z = y.sum()
     report = explain(z)
     first, second = (row.source[1] for row in report.rows)
-    assert second == first + 1 and "y = x.exp()         # this line" in str(report) and "record_lines" not in str(report)
+    assert second == first + 1 and "y = x.exp()         # this line" in str(report)
+    assert "record_lines" not in str(report)
     assert report.by_line()[0][0] == report.rows[0].source and report.by_line()[0][1] == 12
     assert (x.exp()).grad_fn.recorded_at is None           # off again
 
@@ -109,7 +111,8 @@ def test_long_graphs_are_cut_in_the_text_only():
     for _ in range(500):
         y = y.sin()
     report = explain(y.sum())
-    assert len(report.rows) == 501 and len(str(report).splitlines()) < 100 and "441 more in .rows" in str(report)
+    assert len(report.rows) == 501 and len(str(report).splitlines()) < 100
+    assert "441 more in .rows" in str(report)
 
 
 def test_after_backward_nothing_is_kept():

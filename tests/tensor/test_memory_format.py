@@ -21,8 +21,12 @@ def last_strides(shape):
 def test_values_stay_and_strides_follow(shape, dtype):
     x = fl.arange(int(numpy.prod(shape))).reshape(shape).to(getattr(fl, dtype))
     form = FORMATS[len(shape)]
-    for made in (x.contiguous(memory_format=form), x.clone(memory_format=form), x.to(memory_format=form),
-                 x.clone(memory_format=form).sin().clone() if dtype == "float32" else x.clone(memory_format=form)):
+    for made in (
+        x.contiguous(memory_format=form),
+        x.clone(memory_format=form),
+        x.to(memory_format=form),
+        x.clone(memory_format=form).sin().clone() if dtype == "float32" else x.clone(memory_format=form),
+    ):
         assert made.is_contiguous(memory_format=form) and made.shape == x.shape and made.dtype == x.dtype
     assert x.clone(memory_format=form).stride() == last_strides(shape)
     assert x.contiguous(memory_format=form).tolist() == x.tolist()
@@ -42,11 +46,25 @@ def test_orders_are_kept():
     """clone, casts, ops and new tensors like another one keep its order; preserve_format asks for that."""
     x = fl.rand(2, 3, 4, 5).contiguous(memory_format=fl.channels_last)
     kept = x.stride()
-    for made in (x.clone(), x.clone(memory_format=fl.preserve_format), x.double(), x.to(fl.float64), x + 1, fl.empty_like(x),
-                 fl.zeros_like(x), fl.full_like(x, 2), fl.rand_like(x), fl.randn_like(x), x.to(fl.int64, memory_format=fl.preserve_format)):
+    for made in (
+        x.clone(),
+        x.clone(memory_format=fl.preserve_format),
+        x.double(),
+        x.to(fl.float64),
+        x + 1,
+        fl.empty_like(x),
+        fl.zeros_like(x),
+        fl.full_like(x, 2),
+        fl.rand_like(x),
+        fl.randn_like(x),
+        x.to(fl.int64, memory_format=fl.preserve_format),
+    ):
         assert made.stride() == kept
-    for made in (fl.zeros_like(x, memory_format=fl.contiguous_format), x.clone(memory_format=fl.contiguous_format),
-                 x.double(memory_format=fl.contiguous_format)):
+    for made in (
+        fl.zeros_like(x, memory_format=fl.contiguous_format),
+        x.clone(memory_format=fl.contiguous_format),
+        x.double(memory_format=fl.contiguous_format),
+    ):
         assert made.is_contiguous()
     assert fl.full_like(x, 2.5).tolist() == fl.full((2, 3, 4, 5), 2.5).tolist()
     assert fl.zeros_like(fl.ones(3, 1).expand(3, 4)).is_contiguous()
@@ -70,9 +88,16 @@ def test_gradients_pass(name):
 
 
 def test_wrong_ranks_are_refused():
-    for shape, form in (((3,), fl.channels_last), ((2, 3, 4, 5, 6), fl.channels_last), ((2, 3, 4, 5), fl.channels_last_3d)):
-        for call in (lambda f=form, s=shape: fl.ones(s).contiguous(memory_format=f), lambda f=form, s=shape: fl.empty(
-                s, memory_format=f), lambda f=form, s=shape: fl.ones(s).to(memory_format=f)):
+    for shape, form in (
+        ((3,), fl.channels_last),
+        ((2, 3, 4, 5, 6), fl.channels_last),
+        ((2, 3, 4, 5), fl.channels_last_3d),
+    ):
+        for call in (
+            lambda f=form, s=shape: fl.ones(s).contiguous(memory_format=f),
+            lambda f=form, s=shape: fl.empty(s, memory_format=f),
+            lambda f=form, s=shape: fl.ones(s).to(memory_format=f),
+        ):
             with pytest.raises(RuntimeError, match="required rank"):
                 call()
         assert not fl.ones(shape).is_contiguous(memory_format=form)

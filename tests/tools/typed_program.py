@@ -1,4 +1,5 @@
 """A small typed program: types follow from Flambeau's stubs."""
+
 import flambeau as fl
 from flambeau import nn
 from flambeau.nn import functional as F
@@ -36,4 +37,11 @@ for name, parameter in net.named_parameters():
 optimizer = fl.optim.SGD(net.parameters(), lr=0.1)
 net.to("cpu").train().zero_grad()
 spectrum: fl.Tensor = fl.fft.rfft(x, dim=-1)
-print(accuracy(net(x), fl.zeros(8)), fl.special.erfcx(x), fl.stack([x, x]), x.topk(2).values, x.max(), x.T.device)
+print(
+    accuracy(net(x), fl.zeros(8)),
+    fl.special.erfcx(x),
+    fl.stack([x, x]),
+    x.topk(2).values,
+    x.max(),
+    x.T.device,
+)

@@ -85,7 +85,9 @@ def test_no_device_but_the_cpu():
                 or torch.accelerator.is_available())
     assert torch.cuda.device_count() == torch.cuda.memory_allocated() == 0 and torch.cpu.is_available()
     torch.cuda.manual_seed_all(1)
-    torch.backends.cudnn.benchmark = True
+    with torch.backends.cudnn.flags(benchmark=True):
+        assert torch.backends.cudnn.benchmark is fl.backends.autotune is True
+    assert torch.backends.cudnn.benchmark is False
     with pytest.raises(RuntimeError, match=r"\[cuda.synchronize\] Flambeau has no CUDA device"):
         torch.cuda.synchronize()
     assert torch.version.cuda is None and not torch.distributed.is_available()

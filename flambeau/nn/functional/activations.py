@@ -6,11 +6,19 @@ import warnings
 from flambeau import ops
 from flambeau.ops import activation
 from flambeau.ops.out import with_out
+from flambeau.ops.spec import REGISTRY
 from flambeau.tensor import rand_like
+
+
+# What an op takes besides its operand when nothing is given; a call without it goes the native way.
+_DEFAULTS = {operation.name: tuple(operation.parameters.values())[1:] for operation in REGISTRY.values()
+             if type(operation).__module__ == activation.__name__}
 
 
 def into(input, name, *args, inplace=False):
     """The op of that name, or its in-place form."""
+    if args == _DEFAULTS.get(name):
+        args = ()
     if inplace:
         return getattr(input, name + "_")(*args)
     return getattr(activation, name)(input, *args)
@@ -160,7 +168,7 @@ def logsigmoid(input):
 @with_out
 def softplus(input, beta=1, threshold=20):
     """`log(1 + exp(beta * x)) / beta`; x itself where `beta * x > threshold`."""
-    return activation.softplus(input, float(beta), float(threshold))
+    return into(input, "softplus", float(beta), float(threshold))
 
 
 def softsign(input):
@@ -171,13 +179,13 @@ def softsign(input):
 @with_out
 def hardshrink(input, lambd=0.5):
     """0 where `|x| <= lambd`, else x."""
-    return activation.hardshrink(input, lambd)
+    return into(input, "hardshrink", lambd)
 
 
 @with_out
 def softshrink(input, lambd=0.5):
     """x moved towards 0 by `lambd`, 0 where it would cross it."""
-    return activation.softshrink(input, lambd)
+    return into(input, "softshrink", lambd)
 
 
 def tanhshrink(input):

@@ -1,7 +1,7 @@
 """The forms that stand directly under `torch`: flags in place of `training`, numbers in place of names.
 
-Reductions are 0 (none), 1 (mean) or 2 (sum); a recurrent network takes its parameters as a flat list. Most programs call
-the functions of `nn.functional` instead, which these hand on to.
+Reductions are 0 (none), 1 (mean) or 2 (sum); a recurrent network takes its parameters as a flat list. Most
+programs call the functions of `nn.functional` instead, which these hand on to.
 """
 
 from flambeau import ops
@@ -23,7 +23,12 @@ OUTSIDE = ("zeros", "border", "reflection")
 def _named(name, number, names, what="reduction"):
     """The name that a number stands for."""
     if not isinstance(number, int) or not 0 <= number < len(names):
-        fail(name, f"{number!r} is not a {what}", got=number, want=", ".join(f"{i} ({n})" for i, n in enumerate(names)))
+        fail(
+            name,
+            f"{number!r} is not a {what}",
+            got=number,
+            want=", ".join(f"{i} ({n})" for i, n in enumerate(names)),
+        )
     return names[number]
 
 
@@ -45,7 +50,11 @@ def feature_dropout(input, p, train):
     if not train or p == 0:
         return input
     if input.dim() < 2:
-        fail("feature_dropout", "Feature dropout requires at least 2 dimensions in the input", tuple(input.shape))
+        fail(
+            "feature_dropout",
+            "Feature dropout requires at least 2 dimensions in the input",
+            tuple(input.shape),
+        )
     kept = bernoulli(full((*input.shape[:2], *(1,) * (input.dim() - 2)), 1.0 - p, dtype=input.dtype))
     return input * (kept / (1 - p) if p < 1 else kept)
 
@@ -73,16 +82,19 @@ def native_dropout(input, p, train):
 
 def _inplace(function):
     """The form of a dropout that writes into its input."""
+
     def write(input, p, train):
         check_write(function.__name__ + "_", input)
         return assign(REGISTRY["copy"], input, function(input.clone(), p, train)) if train and p else input
+
     write.__name__ = write.__qualname__ = function.__name__ + "_"
     write.__doc__ = f"In-place form of {function.__name__}."
     return write
 
 
 dropout_, feature_dropout_, alpha_dropout_, feature_alpha_dropout_ = map(
-    _inplace, (dropout, feature_dropout, alpha_dropout, feature_alpha_dropout))
+    _inplace, (dropout, feature_dropout, alpha_dropout, feature_alpha_dropout)
+)
 
 
 def rrelu(input, lower=1.0 / 8, upper=1.0 / 3, training=False, generator=None):
@@ -99,69 +111,122 @@ def rrelu_(input, lower=1.0 / 8, upper=1.0 / 3, training=False, generator=None):
 @with_out
 def binary_cross_entropy_with_logits(input, target, weight=None, pos_weight=None, reduction=1):
     """Binary cross entropy of sigmoid(input)."""
-    return losses.binary_cross_entropy_with_logits(input, target, weight, pos_weight=pos_weight,
-                                                   reduction=_named("binary_cross_entropy_with_logits", reduction, REDUCTIONS))
+    return losses.binary_cross_entropy_with_logits(
+        input,
+        target,
+        weight,
+        pos_weight=pos_weight,
+        reduction=_named("binary_cross_entropy_with_logits", reduction, REDUCTIONS),
+    )
 
 
 def cosine_embedding_loss(input1, input2, target, margin=0.0, reduction=1):
     """1 - cosine where target is 1, max(0, cosine - margin) where it is -1."""
-    return losses.cosine_embedding_loss(input1, input2, target, margin,
-                                        reduction=_named("cosine_embedding_loss", reduction, REDUCTIONS))
+    return losses.cosine_embedding_loss(
+        input1, input2, target, margin, reduction=_named("cosine_embedding_loss", reduction, REDUCTIONS)
+    )
 
 
 def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reduction=1, zero_infinity=False):
     """Minus the log-likelihood of label sequences without alignment."""
-    return ctc.ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, _named("ctc_loss", reduction, REDUCTIONS),
-                        zero_infinity)
+    return ctc.ctc_loss(
+        log_probs,
+        targets,
+        input_lengths,
+        target_lengths,
+        blank,
+        _named("ctc_loss", reduction, REDUCTIONS),
+        zero_infinity,
+    )
 
 
 def hinge_embedding_loss(input, target, margin=1.0, reduction=1):
     """The input where target is 1, max(0, margin - input) where it is -1."""
-    return losses.hinge_embedding_loss(input, target, margin, reduction=_named("hinge_embedding_loss", reduction, REDUCTIONS))
+    return losses.hinge_embedding_loss(
+        input, target, margin, reduction=_named("hinge_embedding_loss", reduction, REDUCTIONS)
+    )
 
 
 def kl_div(input, target, reduction=1, *, log_target=False):
     """target * (log target - input) of each element."""
-    return losses.kl_div(input, target, reduction=_named("kl_div", reduction, REDUCTIONS), log_target=log_target)
+    return losses.kl_div(
+        input, target, reduction=_named("kl_div", reduction, REDUCTIONS), log_target=log_target
+    )
 
 
 def margin_ranking_loss(input1, input2, target, margin=0.0, reduction=1):
     """max(0, -target * (input1 - input2) + margin)."""
-    return losses.margin_ranking_loss(input1, input2, target, margin,
-                                      reduction=_named("margin_ranking_loss", reduction, REDUCTIONS))
+    return losses.margin_ranking_loss(
+        input1, input2, target, margin, reduction=_named("margin_ranking_loss", reduction, REDUCTIONS)
+    )
 
 
 def poisson_nll_loss(input, target, log_input, full, eps, reduction):
     """Minus the log-likelihood of counts with rate exp(input), or input itself."""
-    return losses.poisson_nll_loss(input, target, log_input, full, eps=eps,
-                                   reduction=_named("poisson_nll_loss", reduction, REDUCTIONS))
+    return losses.poisson_nll_loss(
+        input, target, log_input, full, eps=eps, reduction=_named("poisson_nll_loss", reduction, REDUCTIONS)
+    )
 
 
 def triplet_margin_loss(anchor, positive, negative, margin=1.0, p=2.0, eps=1e-6, swap=False, reduction=1):
     """max(0, |anchor - positive| - |anchor - negative| + margin)."""
-    return losses.triplet_margin_loss(anchor, positive, negative, margin, p, eps, swap,
-                                      reduction=_named("triplet_margin_loss", reduction, REDUCTIONS))
+    return losses.triplet_margin_loss(
+        anchor,
+        positive,
+        negative,
+        margin,
+        p,
+        eps,
+        swap,
+        reduction=_named("triplet_margin_loss", reduction, REDUCTIONS),
+    )
 
 
 # ---------------------------------------------------------------------------------- tables, images
-def embedding_bag(weight, indices, offsets, scale_grad_by_freq=False, mode=0, sparse=False, per_sample_weights=None,
-                  include_last_offset=False, padding_idx=None):
-    """(sums, means or maxima (mode 0, 1, 2) of bags of rows, the bag of each index, sizes of bags, rows of the maxima).
+def embedding_bag(
+    weight,
+    indices,
+    offsets,
+    scale_grad_by_freq=False,
+    mode=0,
+    sparse=False,
+    per_sample_weights=None,
+    include_last_offset=False,
+    padding_idx=None,
+):
+    """(sums, means or maxima (mode 0, 1, 2) of bags of rows, the bag of each index, sizes of bags, rows of
+    the maxima).
 
     The last is (bags, width) for mode 2, else empty.
     """
     name = _named("embedding_bag", mode, BAG_MODES, "mode")
-    output = embeddings.embedding_bag(indices, weight, offsets, None, 2, scale_grad_by_freq, name, sparse,
-                                      per_sample_weights, include_last_offset, padding_idx)
+    output = embeddings.embedding_bag(
+        indices,
+        weight,
+        offsets,
+        None,
+        2,
+        scale_grad_by_freq,
+        name,
+        sparse,
+        per_sample_weights,
+        include_last_offset,
+        padding_idx,
+    )
     bag, bags, index = embeddings._bags(indices, offsets, include_last_offset)
     sizes = ops.index_sum(bag * 0 + 1, 0, bag, bags)
-    return output, bag, sizes, _rows_of_maxima(weight.detach(), output, bag, index) if mode == 2 else zeros(0, dtype=int64)
+    return (
+        output,
+        bag,
+        sizes,
+        _rows_of_maxima(weight.detach(), output, bag, index) if mode == 2 else zeros(0, dtype=int64),
+    )
 
 
 def _rows_of_maxima(weight, output, bag, index):
     """The first row of each bag that holds the bag's maximum, by column: (bags, width); 0 for empty bags."""
     bags, width = output.shape
-    member = (bag.unsqueeze(0) == arange(bags).unsqueeze(1)).unsqueeze(2)           # (bags, indices, 1)
+    member = (bag.unsqueeze(0) == arange(bags).unsqueeze(1)).unsqueeze(2)  # (bags, indices, 1)
     holds = member & (weight[index].unsqueeze(0) == output.detach().unsqueeze(1))
     if index.shape[0] == 0:
         return zeros((bags, width), dtype=int64)
@@ -176,9 +241,15 @@ def embedding_renorm_(input, indices, max_norm, norm_type=2.0):
 
 @with_out
 def grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners):
-    """`nn.functional.grid_sample` with numbers: 0 bilinear, 1 nearest, 2 bicubic; 0 zeros, 1 border, 2 reflection."""
-    return images.grid_sample(input, grid, _named("grid_sampler", interpolation_mode, SAMPLING, "mode"),
-                              _named("grid_sampler", padding_mode, OUTSIDE, "padding mode"), align_corners)
+    """`nn.functional.grid_sample` with numbers: 0 bilinear, 1 nearest, 2 bicubic; 0 zeros, 1 border, 2
+    reflection."""
+    return images.grid_sample(
+        input,
+        grid,
+        _named("grid_sampler", interpolation_mode, SAMPLING, "mode"),
+        _named("grid_sampler", padding_mode, OUTSIDE, "padding mode"),
+        align_corners,
+    )
 
 
 def _of_rank(rank):
@@ -187,6 +258,7 @@ def _of_rank(rank):
         if input.dim() != rank + 2:
             fail(f"grid_sampler_{rank}d", f"expected {rank + 2}D input", tuple(input.shape))
         return grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners)
+
     function.__name__ = function.__qualname__ = f"grid_sampler_{rank}d"
     function.__doc__ = f"`grid_sampler` of inputs with {rank} axes besides batch and channels."
     return function
@@ -212,9 +284,15 @@ def _layers(kernel, rows, starts, states, params, has_biases, num_layers, dropou
     for layer in range(num_layers):
         outputs = []
         for number in range(layer * directions, (layer + 1) * directions):
-            named = dict(zip(kinds, params[number * count:(number + 1) * count], strict=True))
-            output, *final = recurrent(kernel, rows, starts, *[state[number] for state in states],
-                                       reverse=number % directions == 1, **named)
+            named = dict(zip(kinds, params[number * count : (number + 1) * count], strict=True))
+            output, *final = recurrent(
+                kernel,
+                rows,
+                starts,
+                *[state[number] for state in states],
+                reverse=number % directions == 1,
+                **named,
+            )
             outputs.append(output)
             finals.append(final)
         rows = outputs[0] if directions == 1 else cat(outputs, 1)
@@ -225,6 +303,7 @@ def _layers(kernel, rows, starts, states, params, has_biases, num_layers, dropou
 
 def _network(name, kernel, several):
     """The function of one kind of network, for padded inputs and for packed rows with batch sizes."""
+
     def network(input, hx, params, *options, **named):
         states = tuple(hx) if several else (hx,)
         keys = ("has_biases", "num_layers", "dropout", "train", "bidirectional", "batch_first")
@@ -233,7 +312,9 @@ def _network(name, kernel, several):
         rows = input.transpose(0, 1) if batch_first else input
         time, batch = rows.shape[:2]
         starts = tensor([batch * step for step in range(time + 1)], dtype=int64)
-        flat, last = _layers(kernel, rows.reshape(time * batch, rows.shape[2]), starts, states, list(params), **given)
+        flat, last = _layers(
+            kernel, rows.reshape(time * batch, rows.shape[2]), starts, states, list(params), **given
+        )
         output = flat.reshape(time, batch, flat.shape[1])
         return (output.transpose(0, 1) if batch_first else output, *last)
 
@@ -242,7 +323,9 @@ def _network(name, kernel, several):
         keys = ("has_biases", "num_layers", "dropout", "train", "bidirectional")
         counts = batch_sizes.tolist()
         starts = tensor([sum(counts[:i]) for i in range(len(counts) + 1)], dtype=int64)
-        flat, last = _layers(kernel, data, starts, states, list(params), **{**dict(zip(keys, options)), **named})
+        flat, last = _layers(
+            kernel, data, starts, states, list(params), **{**dict(zip(keys, options)), **named}
+        )
         return (flat, *last)
 
     def function(input, *arguments, **named):
@@ -251,8 +334,11 @@ def _network(name, kernel, several):
         return (packed if is_packed else network)(input, *arguments, **named)
 
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = (f"A network of {name} layers: (input, hx, params, has_biases, num_layers, dropout, train, bidirectional, "
-                        "batch_first), or (data, batch_sizes, hx, params, ...) without batch_first for packed rows.")
+    function.__doc__ = (
+        f"A network of {name} layers: (input, hx, params, has_biases, num_layers, dropout, train, "
+        "bidirectional, batch_first), or (data, batch_sizes, hx, params, ...) without batch_first for packed "
+        "rows."
+    )
     return function
 
 
@@ -281,8 +367,9 @@ def rnn_relu_cell(input, hx, w_ih, w_hh, b_ih=None, b_hh=None):
     return ops.relu(ops.linear(input, w_ih, b_ih) + ops.linear(hx, w_hh, b_hh))
 
 
-NAMES = """affine_grid_generator alpha_dropout alpha_dropout_ binary_cross_entropy_with_logits cosine_embedding_loss ctc_loss
-dropout dropout_ embedding_bag embedding_renorm_ feature_alpha_dropout feature_alpha_dropout_ feature_dropout
-feature_dropout_ grid_sampler grid_sampler_2d grid_sampler_3d gru gru_cell hinge_embedding_loss kl_div lstm lstm_cell
-margin_ranking_loss native_dropout poisson_nll_loss rnn_relu rnn_relu_cell rnn_tanh rnn_tanh_cell rrelu rrelu_
-triplet_margin_loss""".split()
+NAMES = """affine_grid_generator alpha_dropout alpha_dropout_ binary_cross_entropy_with_logits
+cosine_embedding_loss ctc_loss dropout dropout_ embedding_bag embedding_renorm_
+feature_alpha_dropout feature_alpha_dropout_ feature_dropout feature_dropout_ grid_sampler
+grid_sampler_2d grid_sampler_3d gru gru_cell hinge_embedding_loss kl_div lstm lstm_cell
+margin_ranking_loss native_dropout poisson_nll_loss rnn_relu rnn_relu_cell rnn_tanh rnn_tanh_cell
+rrelu rrelu_ triplet_margin_loss""".split()

@@ -1,4 +1,5 @@
-"""The training doctor: runs a training step a few times, looks at everything that usually goes wrong, and undoes it."""
+"""The training doctor: runs a training step a few times, looks at everything that usually goes wrong, and
+undoes it."""
 
 import copy
 import html
@@ -22,7 +23,8 @@ def diagnose(step, model=None, optimizer=None, inputs=None, steps=3, verbose=Tru
     """Run a training step some times and say what is wrong with the training.
 
     Args:
-        step: a function without arguments that returns the loss. It may do the whole step (zero_grad, backward,
+        step: a function without arguments that returns the loss. It may do the whole step (zero_grad,
+            backward,
             optimizer.step), or only compute the loss; then the rest is done here.
         model, optimizer: the module and its optimizer; without them those that `step` refers to.
         inputs: the model's inputs, where they are to be looked at and no model is given.
@@ -30,17 +32,21 @@ def diagnose(step, model=None, optimizer=None, inputs=None, steps=3, verbose=Tru
         verbose: print the report.
 
     Returns:
-        A `Diagnosis`: `ok`, `findings` (the first to look at first), `rows` a parameter; `str()` is the report.
+        A `Diagnosis`: `ok`, `findings` (the first to look at first), `rows` a parameter; `str()` is the
+        report.
 
-    Looked at: ranges of the inputs, the loss and its trend, the size of updates, gradients that are missing, vanish,
-    explode or pile up, dead and saturated units, attention scores, eval mode, the optimizer's parameters. Parameters,
-    buffers, gradients, the optimizer's and schedules' state and random generators are put back; what `step` takes from an
-    iterator or writes elsewhere is not.
+    Looked at: ranges of the inputs, the loss and its trend, the size of updates, gradients that are missing,
+    vanish, explode or pile up, dead and saturated units, attention scores, eval mode, the optimizer's
+    parameters. Parameters,
+    buffers, gradients, the optimizer's and schedules' state and random generators are put back; what `step`
+    takes from an iterator or writes elsewhere is not.
 
     >>> model = nn.Linear(4, 3)
     >>> optimizer = fl.optim.SGD(model.parameters(), lr=100.0)
     >>> x, y = fl.randn(16, 4), fl.randint(0, 3, (16,))
-    >>> found = fl.autograd.diagnose(lambda: nn.functional.cross_entropy(model(x), y), model, optimizer, verbose=False)
+    >>> def loss():
+    ...     return nn.functional.cross_entropy(model(x), y)
+    >>> found = fl.autograd.diagnose(loss, model, optimizer, verbose=False)
     >>> "learning rate" in [finding.kind for finding in found.findings]
     True
     """
@@ -77,7 +83,8 @@ class _Restored:
     def __init__(self, model, optimizer, parameters, schedules):
         buffers = [] if model is None else [b for b in model.buffers() if b is not None]
         self.tensors = [(t, t.detach().clone()) for t in (*parameters.values(), *buffers)]
-        self.gradients = [(p, p.grad, None if p.grad is None else p.grad.detach().clone()) for p in parameters.values()]
+        self.gradients = [(p, p.grad, None if p.grad is None else p.grad.detach().clone())
+                          for p in parameters.values()]
         self.optimizer = optimizer
         if optimizer is not None:
             self.state = {p: _copied(values) for p, values in optimizer.state.items()}
@@ -122,11 +129,13 @@ def _copied(value):
 
 
 class Diagnosis:
-    """What `diagnose` found: `findings` in the order to look at them, `ok`, `rows`, and what was seen (`seen`)."""
+    """What `diagnose` found: `findings` in the order to look at them, `ok`, `rows`, and what was seen
+    (`seen`)."""
 
     def __init__(self, seen):
         self.seen = seen
-        self.findings = sorted((finding for check in CHECKS for finding in check(seen)), key=lambda found: found.rank)
+        self.findings = sorted((finding for check in CHECKS for finding in check(seen)),
+                               key=lambda found: found.rank)
 
     @property
     def ok(self):
@@ -140,13 +149,16 @@ class Diagnosis:
 
     @property
     def rows(self):
-        """A parameter each: (name, shape, size of a weight, of its gradient, of an update relative to the weight)."""
+        """A parameter each: (name, shape, size of a weight, of its gradient, of an update relative to the
+        weight)."""
         seen = self.seen
-        return [(name, tuple(p.shape), seen.weights.get(name, 0.0), max(seen.gradients.get(name, []), default=None),
+        return [(name, tuple(p.shape), seen.weights.get(name, 0.0), max(seen.gradients.get(name, []),
+                                                                        default=None),
                  max(seen.updates.get(name, []), default=None)) for name, p in seen.parameters.items()]
 
     def _table(self):
-        rows = [(name, "×".join(map(str, shape)) or "number", f"{weight:.2g}", _number(gradient), _number(update))
+        rows = [(name, "×".join(map(str, shape)) or "number", f"{weight:.2g}", _number(gradient),
+                 _number(update))
                 for name, shape, weight, gradient, update in self.rows]
         if len(rows) > SHOWN:
             rows[SHOWN // 2:-SHOWN // 2] = [(f"... {len(rows) - SHOWN} more in .rows",)]
@@ -158,7 +170,8 @@ class Diagnosis:
             if self.seen.classes and self.seen.classes > 1 else ""
         parts = [f"loss {losses}{chance}"]
         if self.rows:
-            parts.append(table(self._table(), ("parameter", "shape", "weight", "gradient", "update/weight"), "llrrr"))
+            parts.append(table(self._table(), ("parameter", "shape", "weight", "gradient", "update/weight"),
+                               "llrrr"))
         units = [(unit.label, "" if unit.dead is None else f"{unit.dead.mean():.0%} dead",
                   "" if unit.op == "relu" else f"{unit.share:.0%} " + (
                       "of rows at one place" if unit.op == "attention" else "saturated"))

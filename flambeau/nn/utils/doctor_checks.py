@@ -63,26 +63,27 @@ def check_inputs(seen):
 
 
 def _ranges(name, values):
-    import numpy
     mean, deviation = float(values.mean()), float(values.std())
     if deviation == 0:
         yield Finding(1, "inputs", f"{name} of the model is constant: every value is {mean:g}",
                       "is the right tensor passed, and filled?")
         return
     if values.ndim > 1 and len(values) > 2 and (values == values[:1]).all():
-        yield Finding(1, "inputs", f"{name} of the model: all {len(values)} examples of the batch are the same",
-                      "look at the data set's __getitem__ and at the sampler")
+        yield Finding(1, "inputs", f"{name} of the model: all {len(values)} examples of the batch are the "
+                                   "same", "look at the data set's __getitem__ and at the sampler")
     if abs(mean) > LARGE_INPUT or deviation > LARGE_INPUT or deviation < SMALL_INPUT:
-        yield Finding(2, "inputs", f"{name} of the model is not normalised: mean {mean:.3g}, standard deviation "
-                      f"{deviation:.3g}, from {values.min():.3g} to {values.max():.3g}",
+        yield Finding(2, "inputs", f"{name} of the model is not normalised: mean {mean:.3g}, standard "
+                                   f"deviation {deviation:.3g}, from {values.min():.3g} to "
+                                   f"{values.max():.3g}",
                       "subtract the mean and divide by the standard deviation of the training data "
                       "(pixels: divide by 255 first)")
     elif values.ndim == 2 and len(values) > 2:
         spread = values.std(0)
         spread = spread[spread > 0]
         if spread.size > 1 and spread.max() / spread.min() > FEATURES_APART:
-            yield Finding(2, "inputs", f"{name} of the model has features of scales apart: standard deviations from "
-                          f"{spread.min():.3g} to {spread.max():.3g}", "normalise each feature by itself")
+            yield Finding(2, "inputs", f"{name} of the model has features of scales apart: standard "
+                                       f"deviations from {spread.min():.3g} to {spread.max():.3g}",
+                          "normalise each feature by itself")
 
 
 # ---------------------------------------------------------------------------------- loss
@@ -90,13 +91,16 @@ def check_loss(seen):
     losses = seen.losses
     if not seen.has_history:
         yield Finding(1, "loss", "the loss does not require grad: nothing can be trained",
-                      "look for detach(), item(), numpy(), no_grad() or an argmax between the parameters and the loss")
+                      "look for detach(), item(), numpy(), no_grad() or an argmax between the parameters "
+                      "and the loss")
     wrong = [i for i, loss in enumerate(losses) if not math.isfinite(loss)]
     if wrong:
-        where = f"; the first output that is not finite is that of {seen.not_finite}" if seen.not_finite else ""
+        where = ""
+        if seen.not_finite:
+            where = f"; the first output that is not finite is that of {seen.not_finite}"
         yield Finding(3, "loss", f"the loss is {losses[wrong[0]]:g} at step {wrong[0]}{where}",
-                      "run the step inside autograd.detect_anomaly(); look at logarithms, divisions, exp and the "
-                      "learning rate")
+                      "run the step inside autograd.detect_anomaly(); look at logarithms, divisions, exp "
+                      "and the learning rate")
         return
     if seen.not_finite:
         yield Finding(3, "loss", f"an output of {seen.not_finite} is not finite", "look at what it gets")
@@ -110,12 +114,16 @@ def check_loss(seen):
                       "lower the learning rate; is the sign of the loss right?")
     elif abs(last - first) < 1e-5 * scale and max(losses) - min(losses) < 1e-5 * scale:
         near = chance is not None and abs(first - chance) < NEAR_CHANCE * chance
-        at = f", at chance level for {seen.classes} classes (ln {seen.classes} = {chance:.3f})" if near else ""
+        at = f", at chance level for {seen.classes} classes (ln {seen.classes} = {chance:.3f})"
+        at = at if near else ""
         yield Finding(6, "loss", f"the loss does not fall: {_trend(losses)}{at}",
-                      "do the targets belong to the inputs? are updates too small, units dead, layers detached?")
+                      "do the targets belong to the inputs? are updates too small, units dead, layers "
+                      "detached?")
     elif chance is not None and first > FAR_ABOVE_CHANCE * chance:
-        yield Finding(6, "loss", f"the loss starts far above chance level: {first:.3g}, ln({seen.classes}) = "
-                      f"{chance:.3g}", "normalise the inputs and start the last layer with smaller weights")
+        yield Finding(6, "loss",
+                      f"the loss starts far above chance level: {first:.3g}, ln({seen.classes}) = "
+                      f"{chance:.3g}",
+                      "normalise the inputs and start the last layer with smaller weights")
 
 
 def _trend(losses):
@@ -135,8 +143,8 @@ def check_reached(seen):
         everything = len(missing) == len(trained(seen))
         yield Finding(3, "no gradient", ("no parameter gets a gradient" if everything else
                                          f"parameters without gradient: {listed(missing)}"),
-                      "they are not used for the loss, or detached from it (detach, item, no_grad, new tensors "
-                      "made of their values); requires_grad_(False) for those that are to stay")
+                      "they are not used for the loss, or detached from it (detach, item, no_grad, new "
+                      "tensors made of their values); requires_grad_(False) for those that are to stay")
 
 
 def check_optimizer(seen):
@@ -147,7 +155,8 @@ def check_optimizer(seen):
     twice = [own.get(i, "a parameter") for i, count in counts.items() if count > 1]
     if twice:
         yield Finding(2, "optimizer", f"the optimizer holds parameters twice: {listed(twice)}",
-                      "each is updated twice a step: give every parameter to one group once (tied weights too)")
+                      "each is updated twice a step: give every parameter to one group once (tied weights "
+                      "too)")
     if seen.model is None:
         return
     in_model = {id(p) for p in seen.model.parameters()}
@@ -163,16 +172,18 @@ def check_optimizer(seen):
 
 def check_zeroed(seen):
     if seen.piled:
-        yield Finding(2, "zero_grad", f"gradients are not zeroed between steps: {listed(sorted(seen.piled))} still "
-                      "had the last step's when the next one arrived", "call optimizer.zero_grad() before backward()")
+        yield Finding(2, "zero_grad", "gradients are not zeroed between steps: "
+                                      f"{listed(sorted(seen.piled))} still had the last step's when the "
+                                      "next one arrived", "call optimizer.zero_grad() before backward()")
 
 
 def check_modes(seen):
     if not seen.evaluating or not seen.gradients or seen.model is None:
         return
     if not seen.model.training and any(_matters(part) for _, part in seen.evaluating):
-        yield Finding(2, "mode", "the model is in eval mode while it is trained: batch norm uses its running "
-                      "statistics and dropout is off", "call model.train() before the steps")
+        yield Finding(2, "mode",
+                      "the model is in eval mode while it is trained: batch norm uses its running statistics "
+                      "and dropout is off", "call model.train() before the steps")
         return
     frozen = [path for path, part in seen.evaluating if "BatchNorm" in type(part).__name__
               and any(p.requires_grad for p in part.parameters())]
@@ -196,21 +207,25 @@ def check_updates(seen):
             yield Finding(2, "learning rate", "the parameters do not change in a step",
                           "call optimizer.step() after backward(), with a learning rate above 0")
         return
-    ratios = {name: float(numpy.median(seen.updates[name])) for name in matrices(seen) if name in seen.gradients}
+    ratios = {name: float(numpy.median(seen.updates[name])) for name in matrices(seen)
+              if name in seen.gradients}
     ratios = {name: ratio for name, ratio in ratios.items() if math.isfinite(ratio)}
     falls = all(b < a for a, b in zip(seen.losses, seen.losses[1:]))
     bound = ANYHOW_LARGE_UPDATE if falls else LARGE_UPDATE
     large = sorted((name for name, ratio in ratios.items() if ratio > bound), key=lambda n: -ratios[n])
     small = [name for name, ratio in ratios.items() if ratio < SMALL_UPDATE]
     if large:
-        yield Finding(4, "learning rate", f"the learning rate is too large: a step changes {large[0]} by "
-                      f"{ratios[large[0]]:.2g} of its size (a good step is near 1e-3); also {listed(large[1:])}"
-                      .removesuffix("; also "), f"divide the learning rate by about {ratios[large[0]] / 1e-2:.0f}")
+        top = ratios[large[0]]
+        others = f"; also {listed(large[1:])}" if large[1:] else ""
+        yield Finding(4, "learning rate",
+                      f"the learning rate is too large: a step changes {large[0]} by {top:.2g} of its size "
+                      f"(a good step is near 1e-3){others}",
+                      f"divide the learning rate by about {top / 1e-2:.0f}")
     elif small and len(small) * 2 > len(ratios):
         typical = float(numpy.median(list(ratios.values())))
-        by = f"multiply the learning rate by about {1e-3 / typical:.0e}" if typical > 0 else "raise the learning rate"
-        yield Finding(5, "learning rate", f"the learning rate is too small: a step changes the weights by {typical:.2g} "
-                      "of their size (a good step is near 1e-3)", by)
+        by = f"multiply the learning rate by about {1e-3 / max(typical, 1e-30):.0e}"
+        yield Finding(5, "learning rate", "the learning rate is too small: a step changes the weights by "
+                                          f"{typical:.2g} of their size (a good step is near 1e-3)", by)
 
 
 def check_gradients(seen):
@@ -229,15 +244,18 @@ def check_gradients(seen):
     alive = {name: size for name, size in sizes.items() if size > 0}
     if total > LARGE_GRADIENT:
         top = max(norms, key=norms.get)
-        yield Finding(4, "gradients", f"gradients explode: their norm is {total:.3g}, the largest is that of {top}",
-                      "clip_grad_norm_(model.parameters(), 1.0), normalise the inputs, use smaller initial weights "
-                      "or normalisation layers")
+        yield Finding(4, "gradients", f"gradients explode: their norm is {total:.3g}, the largest is that "
+                                      f"of {top}",
+                      "clip_grad_norm_(model.parameters(), 1.0), normalise the inputs, use smaller initial "
+                      "weights or normalisation layers")
     elif not alive:
-        yield Finding(4, "gradients", "all gradients are zero", "look at dead units and at what the loss depends on")
+        yield Finding(4, "gradients", "all gradients are zero",
+                      "look at dead units and at what the loss depends on")
     elif sizes[largest] < SMALL_GRADIENT or alive and sizes[largest] > LAYERS_APART * sizes[smallest]:
         yield Finding(4, "gradients", f"gradients vanish: {sizes[smallest]:.2g} a weight in {smallest}, "
-                      f"{sizes[largest]:.2g} in {largest}",
-                      "use ReLU-like activations, residual connections, normalisation layers or another initialisation")
+                                      f"{sizes[largest]:.2g} in {largest}",
+                      "use ReLU-like activations, residual connections, normalisation layers or another "
+                      "initialisation")
 
 
 # ---------------------------------------------------------------------------------- units
@@ -245,8 +263,10 @@ def check_dead(seen):
     dead = {unit.label: float(unit.dead.mean()) for unit in seen.units.values() if unit.dead is not None}
     for label, share in dead.items():
         if share > DEAD_SHARE:
-            yield Finding(5, "dead units", f"{share:.0%} of the units of {label} are dead: zero for all inputs",
-                          "lower the learning rate, check the biases and the inputs' scale, or use leaky_relu or gelu")
+            yield Finding(5, "dead units", f"{share:.0%} of the units of {label} are dead: zero for all "
+                                           "inputs",
+                          "lower the learning rate, check the biases and the inputs' scale, or use "
+                          "leaky_relu or gelu")
 
 
 def check_saturated(seen):
@@ -261,10 +281,12 @@ def check_attention(seen):
         if unit.op != "attention" or unit.share < COLLAPSED_SHARE and (unit.peak or 0) < LARGE_SCORE:
             continue
         peak = f"; the largest score is {unit.peak:.3g}" if unit.peak is not None else ""
-        yield Finding(5, "attention", f"attention scores explode in {unit.label}: {unit.share:.0%} of the rows look at one "
-                      f"place only{peak}", "divide the scores by the square root of the head's width; normalise queries "
-                      "and keys; lower the learning rate")
+        yield Finding(5, "attention",
+                      f"attention scores explode in {unit.label}: {unit.share:.0%} of the rows look at one "
+                      f"place only{peak}",
+                      "divide the scores by the square root of the head's width; normalise queries and keys; "
+                      "lower the learning rate")
 
 
-CHECKS = (check_inputs, check_loss, check_double_softmax, check_reached, check_optimizer, check_zeroed, check_modes,
-          check_updates, check_gradients, check_dead, check_saturated, check_attention)
+CHECKS = (check_inputs, check_loss, check_double_softmax, check_reached, check_optimizer, check_zeroed,
+          check_modes, check_updates, check_gradients, check_dead, check_saturated, check_attention)

@@ -18,7 +18,8 @@ COLLAPSED = 0.999                   # a softmax whose largest probability is abo
 
 @dataclass
 class Unit:
-    """One activation or attention op over all steps: `dead[i]`: unit i was never above zero; share: of values that are
+    """One activation or attention op over all steps: `dead[i]`: unit i was never above zero; share: of values
+    that are
     saturated, or of rows that attend to one place; peak: the largest attention score."""
 
     label: str
@@ -46,7 +47,8 @@ class Observations:
     updates: dict = field(default_factory=dict)             # name -> [|change| / |weight|]
     weights: dict = field(default_factory=dict)             # name -> rms before
     changed: bool = False                                   # some parameter changed in some step
-    piled: set = field(default_factory=set)                 # names whose gradient was added to an older step's
+    # names whose gradient was added to an older step's
+    piled: set = field(default_factory=set)
     evaluating: list = field(default_factory=list)          # (path, module) that ran in eval mode
     trains_itself: bool = False                             # the step runs backward
 
@@ -95,8 +97,8 @@ class Watch:
         if not self.seen.inputs:
             self._note_inputs(tree.leaves((args, kwargs)))
         if not self.seen.evaluating and _core.grad_mode():
-            self.seen.evaluating = [(path or type(part).__name__, part) for path, part in module.named_modules()
-                                    if not part.training]
+            self.seen.evaluating = [(path or type(part).__name__, part)
+                                    for path, part in module.named_modules() if not part.training]
 
     def _note_inputs(self, leaves):
         self.seen.inputs = [(f"input {i}", array(leaf)) for i, leaf in enumerate(leaves)
@@ -109,12 +111,14 @@ class Watch:
                     continue
                 if leaf.grad_fn is not None and not any(True for _ in module.children()):
                     self.paths[leaf.grad_fn] = path
-                if self.seen.not_finite is None and leaf.is_floating_point() and not leaf.detach().isfinite().all():
+                if self.seen.not_finite is None and leaf.is_floating_point() \
+                        and not leaf.detach().isfinite().all():
                     self.seen.not_finite = path
         return note
 
     def _whole(self, module, args, output):
-        leaves = [leaf for leaf in tree.leaves(output) if isinstance(leaf, Tensor) and leaf.grad_fn is not None]
+        leaves = [leaf for leaf in tree.leaves(output) if isinstance(leaf, Tensor)
+                  and leaf.grad_fn is not None]
         self._look_at_graph(leaves)
 
     def _arriving(self, name, parameter):
@@ -230,7 +234,8 @@ class Watch:
         unit = self.seen.units.setdefault(label, Unit(label, op))
         low, high = CLIPPING[op]
         if op != "relu":
-            unit.share = max(unit.share, float(((values < low) | (values > high)).mean()) if values.size else 0.0)
+            unit.share = max(unit.share, float(((values < low) | (values > high)).mean())
+                             if values.size else 0.0)
             return
         axis = 1 if values.ndim in (2, 4, 5) or _after_convolution(node) else values.ndim - 1
         if values.ndim < 2 or len(values) < 2:
@@ -274,7 +279,8 @@ def _leads_to_product(node, users, depth=4):
         return True
     passes = node.operation.python is not None and getattr(node.operation.python, "kind", "") == "view" \
         or name.startswith("dropout") or name in ("copy", "cast", "to")
-    return bool(depth) and passes and any(_leads_to_product(user, users, depth - 1) for user in users.get(node, ()))
+    return bool(depth) and passes and any(_leads_to_product(user, users, depth - 1)
+                                          for user in users.get(node, ()))
 
 
 def _after_convolution(node, depth=4):
@@ -286,7 +292,8 @@ def _after_convolution(node, depth=4):
 
 
 def found_in(step):
-    """Objects that a step function refers to: its closure, the globals that it names, the object that it is bound to."""
+    """Objects that a step function refers to: its closure, the globals that it names, the object that it is
+    bound to."""
     function = getattr(step, "__func__", step)
     found = [getattr(step, "__self__", None)]
     found += vars(found[0]).values() if hasattr(found[0], "__dict__") else []

@@ -67,10 +67,25 @@ def _at(path):
     return f"\n\nThe failure occurred for item {path}" if path else ""
 
 
+def _compare_parts(actual, expected, path, options):
+    """The same for sparse and nested tensors, part by part."""
+    layouts = [getattr(value, "layout", None) for value in (actual, expected)]
+    if layouts[0] is not layouts[1] or type(actual) is not type(expected):
+        return f"The values for attribute 'layout' do not match: {layouts[0]} != {layouts[1]}.{_at(path)}"
+    if actual.is_nested:
+        return _difference(list(actual.unbind()), list(expected.unbind()), path, options)
+    if tuple(actual.shape) != tuple(expected.shape):
+        return f"The values for attribute 'shape' do not match: {actual.shape} != {expected.shape}.{_at(path)}"
+    parts = [(value.coalesce() if value.is_sparse else value)._parts() for value in (actual, expected)]
+    return _difference(*map(list, parts), path, options)
+
+
 def _compare(actual, expected, path, options):
     """The message that tells how two tensors or numbers differ, or None."""
     if actual is None and expected is None:
         return None
+    if any(hasattr(type(value), "_parts") for value in (actual, expected)):
+        return _compare_parts(actual, expected, path, options)
     numbers = not any(isinstance(value, Tensor) or hasattr(value, "__array__")
                       for value in (actual, expected))
     if numbers is False and not all(isinstance(v, Tensor) or hasattr(v, "__array__")
