@@ -140,15 +140,15 @@ def complex_form(operation):
         return "rule by name"
     if operation.kind == "elementwise":
         known = operation.name in complex_rules.SPECIAL or complex_rules.form_of(operation) is not None
-        return "formula on pairs" if known else "no: refused, no meaning or none in PyTorch"
+        return "formula on pairs" if known else "no: no complex form"
     if operation.kind == "reduction":
-        return "parts" if operation.name in ("sum", "mean", "any", "all") else "no: refused, no order"
+        return "parts" if operation.name in ("sum", "mean", "any", "all") else "no: no order"
     if operation.kind == "scan":
-        return "parts" if operation.name in ("cumsum", "suffix_sum", "delay") else "no: refused, no order"
+        return "parts" if operation.name in ("cumsum", "suffix_sum", "delay") else "no: no order"
     return {
         "contraction": "products of parts",
         "window": "products of parts",
-        "sort": "no: refused, no order",
+        "sort": "no: no order",
         "composite": "op by op",
         "create": "no: no operands",
         "random": "no: draws are real",

@@ -24,6 +24,7 @@ from flambeau.compiler import target as targets
 from flambeau.compiler.conv_choices import WEIGHT
 from flambeau.ir import loops as L
 from flambeau.types.dim import maximum, minimum
+from flambeau.types.dtype import int64
 
 SIZES = ("N", "C", "H", "W", "K", "OH", "OW")
 PLANNED = ("columns", "segments", "rows", "images", "strips", "share", "partials", "panels", "task_panels")
@@ -255,6 +256,7 @@ class _Sums(_Kernel):
                 self.completes = b.let(L.apply("and", is_last, one), "completes")
                 self.strip(strip, row_blocks)
         slack = 2 * self.plan.lanes
+        b.local("places", int64, PIXELS)
         b.local("packed_x", self.dtype, task_channels(spec) * channel_room(spec) + slack)
         b.local("packed_g", self.dtype, (PIXELS + slack) * self.plan.panel)
         return b.body()
@@ -273,6 +275,7 @@ class _Sums(_Kernel):
         self.row_count = b.let(I.minimum(self.rows, I.sub(self.oh, self.row)), "row_count")
         self.column_count = b.let(I.minimum(self.columns, I.sub(self.ow, self.column)), "column_count")
         self.pack_input()
+        self.note_places()
         with b.loop("panel", self.first_panel, self.last_panel) as panel:
             self.pack_gradients(panel)
             # sums that are complete after a strip need no place of their own for each panel
@@ -310,6 +313,18 @@ class _Sums(_Kernel):
             self.each_line(lambda source, target: self.copy_narrow(source, target, masks))
         with b.branch(b.not_(narrow)):
             self.each_line(lambda source, target: self.copy_wide(source, target, whole, tail))
+
+    def note_places(self):
+        """Where in the packed input each pixel of the strip begins to see."""
+        b, spec = self.b, self.spec
+        image = b.let(I.mul(self.row_count, self.column_count))
+        self.pixels = b.let(I.mul(self.image_count, image), "pixels")
+        with b.loop("i", 0, self.image_count) as i, b.loop("y", 0, self.row_count) as y:
+            row = I.add(I.mul(i, self.height), I.mul(y, spec.stride[0]))
+            pixel, place = I.add(I.mul(i, image), I.mul(y, self.column_count)), I.mul(row, self.width)
+            pixel, place = b.let(pixel), b.let(place)
+            with b.loop("x", 0, self.column_count) as x:
+                b.store("places", I.add(pixel, x), b.let(I.add(place, I.mul(x, spec.stride[1]))))
 
     def to_next_strip(self, channels, rows, height, width):
         """How far behind an element the one at its place in the next strip stands, unless that has other
@@ -431,17 +446,11 @@ class _Sums(_Kernel):
         sums = [b.declare(self.zero(lanes)) for _ in range(counts[0] * counts[1] * counts[2] * vectors)]
         corner = b.let(I.add(I.mul(channel, channel_room(spec)), I.mul(tap_row, spec.dilation[0], self.width),
                              I.mul(tap_column, spec.dilation[1])))
-        down = b.let(I.mul(self.width, spec.stride[0]))
-        with b.loop("i", 0, self.image_count) as i, b.loop("y", 0, self.row_count) as y:
-            line = I.add(corner, I.mul(i, self.height, self.width), I.mul(y, down))
-            steps = [I.mul(self.width, row * spec.dilation[0]) for row in range(counts[1])]
-            lines = [b.let(I.add(line, step)) for step in steps]
-            pixel = b.let(I.mul(I.add(I.mul(i, self.row_count), y), self.column_count))
-            with b.loop("x", 0, self.column_count) as x:
-                address = b.let(I.mul(I.add(pixel, x), self.plan.panel))
-                right = [b.load("packed_g", I.add(address, v * lanes), self.dtype, lanes)
-                         for v in range(vectors)]
-                self.accumulate(sums, right, lines, I.mul(x, spec.stride[1]), counts)
+        lines = [b.let(I.add(corner, I.mul(self.width, row * spec.dilation[0]))) for row in range(counts[1])]
+        with b.loop("pixel", 0, self.pixels) as pixel:
+            address = b.let(I.mul(pixel, self.plan.panel))
+            right = [b.load("packed_g", I.add(address, v * lanes), self.dtype, lanes) for v in range(vectors)]
+            self.accumulate(sums, right, lines, b.load("places", pixel, int64), counts)
         self.add_to_partial(start, sums, first, counts, vectors)
 
     def accumulate(self, sums, right, lines, moved, counts):

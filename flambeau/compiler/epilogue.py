@@ -22,11 +22,13 @@ MOST_NODES = 16         # of an epilogue
 
 @dataclass(frozen=True, eq=False)
 class Finish:
-    """A product (a node) that stores `value` instead of its own result; `leaves` are the other values read."""
+    """A product (a node) that stores `value` instead of its own result, with the nodes in between; `leaves` are
+    the other values read."""
 
     node: object
     value: Value
     leaves: tuple
+    behind: tuple
     why: str = "an elementwise value of the product's places is computed from its sums"
 
 
@@ -52,7 +54,8 @@ def find(fusion):
                     and leaf.dtype is value.dtype and numel(leaf.shape) == numel(value.shape) \
                     and not private & returned \
                     and all(r in nodes for name in private for r in readers.get(name, ())):
-                found[value.name] = Finish(node, value, tuple(x for x in leaves if x is not leaf))
+                found[value.name] = Finish(node, value, tuple(x for x in leaves if x is not leaf),
+                                           tuple(reversed(nodes)))
                 break
     return found
 

@@ -45,6 +45,7 @@ class Fusion:
         self.group_of = {}              # reduction value name -> RowGroup
         self.groups = []
         self.stored_in = {}             # value name -> RowGroup that writes it
+        self.finishes = {}              # value name -> the product that computes it (compiler.epilogue)
         self._reached = {}
         for node in graph.nodes:
             if self.kind(node) == "reduction":

@@ -60,7 +60,7 @@ class Planner:
         self.signature, self.graph = signature, graph
         self.choices, self.sites, self.lowering = choices, [], None
         self.fusion, self.epilogue = Fusion(graph, apart), None
-        self.finishes = find_finishes(self.fusion)
+        self.fusion.finishes = find_finishes(self.fusion)
         self.recipe = Recipe(signature, graph.inputs)
         self.located = {v.name: l for v, l in zip(graph.inputs, self.recipe.inputs)}
         self.dense_copies, self.done = {}, set()
@@ -94,8 +94,8 @@ class Planner:
                 self._run_group(self.fusion.stored_in[value.name])
             elif kind == "view":
                 self.located[value.name] = self._view(node)
-            elif value.name in self.finishes:
-                self._run_finished(self.finishes[value.name])
+            elif value.name in self.fusion.finishes:
+                self._run_finished(self.fusion.finishes[value.name])
             elif kind in ("elementwise", "create"):
                 self._run_pointwise(value)
             elif kind == "reduction":

@@ -101,6 +101,9 @@ class GraphViewer(Viewer):
             lines.append(f"rows of [{sizes}] along axes {group.axes}: {names}")
             if group.why:
                 lines.append(f"    why: {group.why}")
+        for finish in fusion.finishes.values():
+            names = ", ".join(f"{n.outputs[0].name} ({n.op})" for n in (finish.node, *finish.behind))
+            lines += [f"product with what is behind it: {names}", f"    why: {finish.why}"]
         if lines:
             self.parts.append("\n".join(f"# {line}" for line in ("what shares a kernel", *lines)))
 

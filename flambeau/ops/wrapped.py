@@ -129,7 +129,7 @@ def wrapped_among(values):
         if isinstance(value, Wrapped):
             if found is None or value.level.depth > found.level.depth:
                 found = value
-        elif type(value) is tuple:
+        elif isinstance(value, tuple):
             for member in value:
                 if isinstance(member, Wrapped) and (found is None or member.level.depth > found.level.depth):
                     found = member

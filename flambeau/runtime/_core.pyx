@@ -16,6 +16,8 @@ from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t, u
 from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcmp, memcpy, memset
 
+import os
+from threading import RLock
 from weakref import ref as weakref_ref
 
 cdef extern from *:

@@ -215,6 +215,12 @@ def backward_from(Tensor root):
     return True
 
 
+# One walk at a time: walks of several threads may meet in shared nodes. A walk inside a walk (a hook, a checkpoint) is the
+# same thread's and goes on.
+_walking = RLock()
+os.register_at_fork(after_in_child=_walking._at_fork_reinit)
+
+
 def run_backward(list roots, list grads, bint keep_graph, bint create_graph, inputs=None, bint accumulate=True):
     """Walk the tape from `roots` with output gradients `grads`.
 
@@ -229,6 +235,7 @@ def run_backward(list roots, list grads, bint keep_graph, bint create_graph, inp
     walk.create_graph, walk.keep, walk.examined = create_graph, keep_graph, _examine
     if inputs is not None:
         walk.wanted = {((<Tensor>t).node, (<Tensor>t).output_nr) for t in inputs if (<Tensor>t).node is not None}
+    _walking.acquire()
     set_grad_mode(create_graph)
     try:
         for root, grad in zip(roots, grads):
@@ -260,6 +267,7 @@ def run_backward(list roots, list grads, bint keep_graph, bint create_graph, inp
         while walk.heap.used:            # after an error: forget what was under way
             walk.heap.pop().pending = None
         set_grad_mode(before)
+        _walking.release()
     return results
 
 
