@@ -22,8 +22,8 @@ MOST_NODES = 16         # of an epilogue
 
 @dataclass(frozen=True, eq=False)
 class Finish:
-    """A product (a node) that stores `value` instead of its own result, with the nodes in between; `leaves` are
-    the other values read."""
+    """A product (a node) that stores `value` instead of its own result, with the nodes `behind` it; `leaves`
+    are the other values read."""
 
     node: object
     value: Value
@@ -64,6 +64,8 @@ def _behind(fusion, value):
     """(nodes, leaves) from which a value is computed place by place; None if not all of it is."""
     nodes, leaves, pending, seen = [], [], [value], set()
     while pending:
+        if len(nodes) > MOST_NODES:
+            return None
         v = pending.pop()
         if isinstance(v, Literal) or v.name in seen:
             continue
@@ -79,7 +81,7 @@ def _behind(fusion, value):
             return None
         else:
             leaves.append(v)
-    return (nodes, leaves) if len(nodes) <= MOST_NODES else None
+    return nodes, leaves
 
 
 def _keeps_places(node):

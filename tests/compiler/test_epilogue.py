@@ -1,4 +1,4 @@
-"""Elementwise nodes behind a product: in one kernel with it, with the bits of separate ones, or for a reason not."""
+"""Elementwise nodes behind a product: in one kernel with it, with the bits of separate ones, or apart."""
 
 import numpy
 import pytest
