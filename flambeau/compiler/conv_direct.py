@@ -2,11 +2,11 @@
 
     for each step of a strip: (images, group, depth, class of rows, blocks of output channels, columns, rows)
         for each tile of the strip, rows that lie one above the other or whole images:
-            for each class of columns, block of the source's channels, depth of the window:
+            for each block of the source's channels, depth of the window:
                 pack the strip of the source that the tile sees: [channel][image][row][column], zeros outside
                 for each block of output channels:
                     pack its weights, where they are not packed yet
-                    for a few pixels of the tile at a time, whose places in the strip stand in a table:
+                    for each class of columns, a few pixels of the tile at a time, whose places in the strip stand in a table:
                         registers of sums: + source (one element for all lanes) * weights, taps x channels
             turn the sums, [pixel][output channel], round and hand them to the splice `result`
 
@@ -22,7 +22,7 @@ from math import prod
 from flambeau.compiler import index_math as I
 from flambeau.compiler.conv_narrow import Narrow
 from flambeau.compiler.conv_pack import Pack, transposed
-from flambeau.compiler.conv_schedule import FLAT, SCHEDULE, most
+from flambeau.compiler.conv_schedule import FLAT, SCHEDULE, first_seen, most, seen_width
 from flambeau.ir import loops as L
 from flambeau.types.dtype import int32, int64
 
@@ -73,7 +73,7 @@ class _Direct:
         shape = self.shape
         self.blocks = b.let(I.ceil_div(self.size["K"], shape.outputs), "blocks")
         self.pitch = b.let(I.add(I.mul(I.sub(self.size["tile_columns"], 1), self.columns[0].stride),
-                                 most(self.columns, "span")), "pitch")
+                                 seen_width(self.columns)), "pitch")
         self.narrow = b.let(L.apply("le", self.size["K"], L.as_index(Narrow.most_outputs(shape))), "narrow")
         self.inside = b.let(L.apply("gt", self.size["inside"], L.as_index(0)), "packs_inside")
         size = {**self.size, "taps": L.as_index(self.taps)}
@@ -164,17 +164,14 @@ class _Direct:
         zero = b.const(0.0, self.dtype, shape.lanes)
         with b.loop("z", 0, I.mul(self.part, len(self.columns)), shape.lanes) as z:
             b.store("sums", z, zero)
-        with b.loop("phase", 0, len(self.columns)) as phase:
-            self.column_axis = self.chosen(self.columns, phase)
-            self.at_phase = b.let(I.mul(self.part, phase))
-            channels = self.size["C"]
-            if min(axis.count for axis in (*self.rows, *self.columns)) == 0:    # some classes see nothing
-                seen = L.apply("gt", I.mul(self.row_axis["count"], self.column_axis["count"]), L.as_index(0))
-                channels = b.let(L.apply("select", seen, channels, L.as_index(0)))
-            with b.loop("c0", 0, channels, shape.channels) as c0:
-                self.c0 = c0
-                self.depth = b.let(I.minimum(I.sub(self.size["C"], c0), shape.channels), "depth")
-                self.each_depth(narrow)
+        channels = self.size["C"]
+        if min(axis.count for axis in self.rows) == 0:      # some rows see nothing
+            sees = L.apply("gt", self.row_axis["count"], L.as_index(0))
+            channels = b.let(L.apply("select", sees, channels, L.as_index(0)))
+        with b.loop("c0", 0, channels, shape.channels) as c0:
+            self.c0 = c0
+            self.depth = b.let(I.minimum(I.sub(self.size["C"], c0), shape.channels), "depth")
+            self.each_depth(narrow)
         with b.branch(self.narrow):
             self.image = self.image_group
             narrow.finish()
@@ -216,21 +213,36 @@ class _Direct:
         b = self.b
         if self.in_place:
             channel = I.add(I.mul(self.image_group, self.size["C"]), self.c0)
-            self.seen = b.let(I.add(I.mul(channel, self.size["W"]), self.x))
+            self.strip_start = b.let(I.add(I.mul(channel, self.size["W"]), self.x))
         else:
-            self.seen = L.as_index(0)
+            self.strip_start = L.as_index(0)
             self.pack_strip()
         with b.branch(self.narrow):
-            narrow.blocks()
+            self.each_phase(narrow.blocks)
         with b.branch(b.not_(self.narrow)), b.loop("block", 0, self.tile_blocks) as block:
-            self.each_register_block(block)
+            self.take_block(block)
+            self.each_phase(self.register_blocks)
+
+    def each_phase(self, add):
+        """Call add() for each class of columns that sees something."""
+        b = self.b
+        with b.loop("phase", 0, len(self.columns)) as phase:
+            self.column_axis = self.chosen(self.columns, phase)
+            self.at_phase = b.let(I.mul(self.part, phase))
+            moved = I.sub(self.column_axis["origin"], first_seen(self.columns))
+            self.seen = b.let(I.add(self.strip_start, moved))
+            if min(axis.count for axis in self.columns) > 0:
+                add()
+            else:
+                with b.branch(L.apply("gt", self.column_axis["count"], L.as_index(0))):
+                    add()
 
     def pack_strip(self):
         """The strip's channels, row after row: what a vector writes too much, the next row corrects. The
         block of channels that comes next is fetched."""
         b, size, lanes = self.b, self.size, self.shape.lanes
         top = b.let(I.add(I.mul(self.y, self.rows[0].stride), self.row_axis["origin"]))
-        left = b.let(I.add(I.mul(self.x, self.columns[0].stride), self.column_axis["origin"]))
+        left = b.let(I.add(I.mul(self.x, self.columns[0].stride), first_seen(self.columns)))
         channel = I.add(I.mul(self.image_group, size["C"]), self.c0)
         first = I.mul(I.add(I.mul(channel, size["D"]), self.source_depth), size["H"])
         first, channel_rows = b.let(I.add(first, top)), b.let(I.mul(size["D"], size["H"]))
@@ -240,7 +252,9 @@ class _Direct:
         rest = b.let(I.add(whole, I.mul(I.div(inside, lanes), lanes)))
         whole, rest = (b.let(I.minimum(end, I.round_up(self.pitch, lanes))) for end in (whole, rest))
         image_rows = b.let(I.mul(channel_rows, size["C"], self.groups))
-        self.ahead = b.let(I.mul(channel_rows, size["W"], self.shape.channels), "ahead")
+        more = L.apply("lt", I.add(self.c0, self.shape.channels), size["C"])
+        ahead = I.mul(channel_rows, size["W"], self.shape.channels)
+        self.ahead = b.let(L.apply("select", more, ahead, L.as_index(0)), "ahead")
         short = b.let(L.apply("le", self.pitch, L.as_index(lanes)), "short")
         mask = b.let(self.in_columns(left))
 
@@ -296,8 +310,8 @@ class _Direct:
             mask = self.in_columns(self.b.let(I.add(left, column)))
             self.pack_vector(I.add(line, column), I.add(to, column), mask)
 
-    def each_register_block(self, block):
-        """Whole register blocks, then one for the pixels that are left."""
+    def take_block(self, block):
+        """Find the weights of a block of outputs, or pack them."""
         b, shape, size = self.b, self.shape, self.size
         block = b.let(I.add(self.block, block), "this_block")
         left = b.let(I.sub(size["K"], I.mul(block, shape.outputs)))
@@ -308,7 +322,13 @@ class _Direct:
         self.at_weights = b.let(L.apply("select", self.inside, here, start), "at_weights")
         with b.branch(self.inside):
             self.pack_weights(I.mul(block, shape.outputs))
-        sums = b.let(I.add(I.mul(I.sub(block, self.block), self.room, shape.outputs), self.at_phase))
+        sums = I.mul(I.sub(block, self.block), self.room, shape.outputs)
+        self.few, self.block_sums = few, b.let(sums)
+
+    def register_blocks(self):
+        """Whole register blocks, then one for the pixels that are left."""
+        b, shape, few = self.b, self.shape, self.few
+        sums = b.let(I.add(self.block_sums, self.at_phase))
         whole = b.let(I.mul(I.div(self.pixels, shape.block_pixels), shape.block_pixels))
         rest = b.let(I.sub(self.pixels, whole))
         for vectors, this in ((1, few), (shape.vectors, b.not_(few))):

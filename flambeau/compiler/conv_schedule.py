@@ -104,9 +104,9 @@ def kernel_shape(rows, columns, dtype, target=None):
     taps = max(1, most(rows, "count") * most(columns, "count"))
     apart = rows[0].step > APART
     tall = most(rows, "count" if apart else "span")
-    reach = tall * (most(columns, "span") + 15 * most(columns, "stride"))
+    reach = tall * (seen_width(columns) + 15 * most(columns, "stride"))
     if reach > MOST_REACH:
-        wide = most(columns, "span")
+        wide = seen_width(columns)
         raise ValueError(f"[convolution] a window of {tall} rows is too wide with {wide} columns")
     channels = MOST_CHANNELS
     while channels > 1 and (channels * taps > DEPTH or channels * reach > STRIP):
@@ -115,6 +115,17 @@ def kernel_shape(rows, columns, dtype, target=None):
     sums = max(SUMS, pixels * len(columns) * 2 * lanes)
     strip = max(STRIP, channels * reach)
     return Shape(lanes, 2, register_pixels(target), channels, pixels, strip, sums, tall, apart)
+
+
+def first_seen(columns):
+    """Where the first column stands that a result's first place sees, of any class."""
+    return min((axis.origin for axis in columns if axis.count), default=0)
+
+
+def seen_width(columns):
+    """How many columns of the source the first places of all classes see."""
+    first = first_seen(columns)
+    return max((axis.origin - first + axis.span for axis in columns if axis.count), default=1)
 
 
 def most(classes, name):
@@ -139,7 +150,7 @@ def schedule(shape, rows, columns, groups, batch, deep, channels, outputs, heigh
     rows_of = maximum(height, 1)
     planes = groups * len(rows) * deep
     channels, capacity = maximum(minimum(channels, shape.channels), 1), shape.strip
-    tall, wide = shape.tall, most(columns, "span")
+    tall, wide = shape.tall, seen_width(columns)
     room = (capacity // (channels * tall) - wide) // most(columns, "stride") + 1
     column_tiles = _ceil(width, minimum(shape.pixels, maximum(room, 1)))
     spread = maximum(SHARES // maximum(planes * batch * height, 1), 1)

@@ -235,6 +235,11 @@ class LinearRow(Composite):
         sums = total(weight * input, (1,))
         return unsqueeze(sums if bias is None else sums + bias, 0)
 
+    def derivative(grad, x, w, b=None):
+        from flambeau.ops.reduce import sum as total
+        grads = (mm(grad, w), transpose(grad, 0, 1) * x)         # noqa: F821
+        return grads if b is None else (*grads, total(grad, 0))
+
 
 @op
 class Linear(Composite):

@@ -113,3 +113,20 @@ def test_activations():
     assert -1 / 3 <= slopes.min() < -0.3 and -0.15 < slopes.max() <= -1 / 8
     hot = F.gumbel_softmax(fl.zeros(50, 4), hard=True)
     assert hot.sum(1).tolist() == [1.0] * 50 and set(hot.flatten().tolist()) == {0.0, 1.0}
+
+
+@pytest.mark.parametrize("need_weights", [True, False])
+@pytest.mark.parametrize("kind", [bool, float])
+def test_attention_with_every_key_masked_is_zero(need_weights, kind):
+    fl.manual_seed(0)
+    attention = fl.nn.MultiheadAttention(4, 2, bias=False, batch_first=True)
+    x = fl.randn(2, 3, 4, requires_grad=True)
+    mask = fl.zeros(3, 3, dtype=fl.bool)
+    mask[1] = True
+    mask = mask if kind is bool else fl.where(mask, float("-inf"), 0.0)
+    out, weights = attention(x, x, x, attn_mask=mask, need_weights=need_weights)
+    assert (out[:, 1] == 0).all() and not out.isnan().any() and (out[:, 0] != 0).any()
+    if need_weights:
+        assert (weights[:, 1] == 0).all() and fl.allclose(weights[:, [0, 2]].sum(-1), fl.ones(2, 2))
+    out.sum().backward()
+    assert not x.grad.isnan().any()

@@ -162,10 +162,15 @@ def attend(q, k, v, mask, dropout_p, is_causal, need_weights):
     if not need_weights:
         return scaled_dot_product_attention(q, k, v, mask, dropout_p, is_causal), None
     scores = (q * math.sqrt(1.0 / q.shape[-1])) @ k.transpose(-2, -1)
-    weights = softmax(scores if mask is None else scores + mask, -1)
+    weights = softmax(scores, -1) if mask is None else _weights_of(scores + mask)
     if dropout_p > 0.0:
         weights = dropout(weights, dropout_p)
     return weights @ v, weights
 
+
+def _weights_of(scores):
+    """The softmax of masked scores; a row with every key masked looks at none: all 0, as the kernel has it."""
+    nothing = scores.amax(-1, True) == float("-inf")
+    return ops.where(nothing, 0.0, softmax(ops.where(nothing, 0.0, scores), -1))
 
 __all__ = ["multi_head_attention_forward", "ones", "scaled_dot_product_attention"]
