@@ -104,7 +104,7 @@ def conv2d_forward(spec, name="conv2d", epilogue=None, target=None, choice=DIREC
 
     Returns a Direct. Its `pack` has buffers weight (K, C / groups, taps) and packed; its `kernel` has source
     (N, C, D, H, W), weight, weights (the packed ones), bias (K,) if spec.bias, and result (N, K, OD, OH, OW).
-    epilogue(b, value): what happens to a finished element before it is stored, such as an activation.
+    epilogue: a compiler.epilogue.Epilogue; its operands are buffers of the kernel, in front of the result.
     choice: see compiler.conv_choices.
     """
     return _direct(spec, False, name, epilogue, target, choice)
@@ -130,11 +130,16 @@ def _direct(spec, backward, name, epilogue, target, choice):
     def store(b, plane, channel, place, value, mask):
         if bias:
             value = b.add(value, L.splat(b.cast(b.load("bias", channel, spec.dtype), wide), value.lanes))
+        place, value = I.add(I.mul(plane, image), place), b.cast(value, spec.dtype)
         if epilogue is not None:
-            value = epilogue(b, value)
-        b.store("result", I.add(I.mul(plane, image), place), b.cast(value, spec.dtype), mask)
+            place = b.let(place)
+            value = epilogue.emit(b, value, place, mask)
+        b.store("result", place, value, mask)
 
-    buffers = (L.Buffer("bias", spec.dtype, "r"),) * bias + (L.Buffer("result", spec.dtype, "w"),)
+    behind = () if epilogue is None else epilogue.operands.items()
+    buffers = (*(L.Buffer("bias", spec.dtype, "r"),) * bias,
+               *(L.Buffer(name, located.dtype, "r") for name, located in behind),
+               L.Buffer("result", spec.dtype, "w"))
     kernel = splice.fill(template, stores={"result": store}, buffers=buffers)
     return Direct(spec, backward, shape, axes, pack, kernel, choice.limits(shape))
 
@@ -144,8 +149,9 @@ def launch(planner, which, inputs, out, spec, image, filtered):
     the bias; image and filtered are the shapes of the convolution's input and output.
     """
     choice = planner.choose(DIRECT)
-    direct = {"forward": conv2d_forward, "backward_data": conv2d_backward_data}[which](spec, choice=choice)
-    recipe = planner.recipe
+    make = {"forward": conv2d_forward, "backward_data": conv2d_backward_data}[which]
+    epilogue, recipe = planner.take_epilogue(), planner.recipe
+    direct = make(spec, epilogue=epilogue, choice=choice)
     names = ("N", "C", "D", "H", "W") if len(image) == 5 else PARAMS[:4]
     params = {**dict(zip(names, image)), "K": filtered[1], **dict(zip(("OW", "OH", "OD"), filtered[:1:-1]))}
     sizes = direct.params(**{name: Register.of(recipe, size) for name, size in params.items()})
@@ -155,7 +161,9 @@ def launch(planner, which, inputs, out, spec, image, filtered):
     weights = params["C"] * params["K"] * spec.taps // spec.groups
     _launch(recipe, direct.pack, [weight, packed], sizes, weights * PACKING)
     work = 2 * weights * prod(filtered[2:]) * image[0]
-    _launch(recipe, direct.kernel, [source, weight, packed, *bias, out], sizes, work, choice.grain)
+    behind = () if epilogue is None else epilogue.operands.values()
+    operands = [source, weight, packed, *bias, *behind, out]
+    _launch(recipe, direct.kernel, operands, sizes, work, choice.grain)
 
 
 def _launch(recipe, kernel, operands, sizes, work, grain=1):

@@ -6,7 +6,7 @@
                 pack the strip of the source that the tile sees: [channel][image][row][column], zeros outside
                 for each block of output channels:
                     pack its weights, where they are not packed yet
-                    for each class of columns, a few pixels of the tile at a time, whose places in the strip stand in a table:
+                    for each class of columns, a few pixels at a time (their places in the strip are a table):
                         registers of sums: + source (one element for all lanes) * weights, taps x channels
             turn the sums, [pixel][output channel], round and hand them to the splice `result`
 

@@ -1,4 +1,4 @@
-"""Elementwise nodes behind a matrix product, computed from its sums before they are stored.
+"""Elementwise nodes behind a matrix product or a convolution, computed from its sums before they are stored.
 
     y = mm(a, b);  z = relu(y) * s + r      one kernel, if nothing else reads y
 

@@ -51,7 +51,7 @@ class _Product:
     """One product: its sizes, and the elements of x, y and bias as splices."""
 
     def __init__(self, planner, x, y, bias, out):
-        self.choice, self.epilogue, planner.epilogue = planner.choose(PRODUCT), planner.epilogue, None
+        self.choice, self.epilogue = planner.choose(PRODUCT), planner.take_epilogue()
         self.planner, self.x, self.y, self.bias, self.out = planner, x, y, bias, out
         batched = len(x.shape) == 3
         sizes = x.shape[0] if batched else 1, x.shape[-2], y.shape[-1], x.shape[-1]

@@ -150,8 +150,11 @@ class Planner:
         self.epilogue = Epilogue(self.fusion, finish, leaves)
         product = finish.node.outputs[0]
         self._run_other(finish.node, [out.part(product.shape, contiguous_strides(product.shape), 0)])
-        del self.located[product.name]
-        self.located[finish.value.name] = out
+        if self.take_epilogue() is None:
+            del self.located[product.name]
+            self.located[finish.value.name] = out
+        else:               # a kernel that does not take one
+            self._run_pointwise(finish.value)
 
     def _run_other(self, node, outputs=None):
         """Templates and host calls: the op says how."""
@@ -162,6 +165,11 @@ class Planner:
         operation.lower(self, inputs, outputs, **dict(node.attrs))
         for value, located in zip(node.outputs, outputs):
             self.located[value.name] = located
+
+    def take_epilogue(self):
+        """For templates: the Epilogue that the result is to be finished with, or None. It is handed out once."""
+        epilogue, self.epilogue = self.epilogue, None
+        return epilogue
 
     def choose(self, family):
         """For templates: the choice among the schedules of a tune.Family, noted as a site that can be measured."""

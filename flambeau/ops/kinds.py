@@ -209,6 +209,7 @@ class Template(Op):
     derivative in ops.
     """
 
+    takes_epilogue = False      # elementwise nodes behind it may be computed by its kernel
     infer_shape = None
     infer_dtype = None
     lower = None
@@ -234,7 +235,6 @@ class Contraction(Template):
     """Products summed over shared axes, given by an axis string (`types.shape.parse_axes`)."""
 
     kind = "contraction"
-    takes_epilogue = False      # `lower` is one product, which may finish elementwise nodes behind it
 
 
 class Window(Template):

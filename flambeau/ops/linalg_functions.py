@@ -249,11 +249,7 @@ def qr_decomposition(A, mode="reduced"):
 
 def _complete_qr(A):
     """Q and R of A with columns added that make it square and regular."""
-    import numpy
-
-    from flambeau.ops.host import array_of, tensor_of
-    q, r = numpy.linalg.qr(array_of(A.detach()), "complete")
-    return Qr(tensor_of(q, A.dtype), tensor_of(r, A.dtype))
+    return Qr(*elimination._linalg_complete_qr(A))
 
 
 @public(method=True)
@@ -275,15 +271,12 @@ def svd_decomposition(A, full_matrices=True, *, driver=None):
 
 def _completed(q):
     """Orthonormal columns, and constant further ones that make the matrix square."""
-    import numpy
-
-    from flambeau.ops.host import array_of, tensor_of
     from flambeau.ops.join import cat
     m, k = q.shape[-2:]
     if m == k:
         return q
-    full, r = numpy.linalg.qr(array_of(q.detach()), "complete")
-    return cat((q, tensor_of(full[..., k:], q.dtype)), -1)
+    full = elimination._linalg_complete_qr(q.detach())[0]
+    return cat((q, narrow(full, -1, k, m - k)), -1)
 
 
 @public(method=True)
@@ -546,10 +539,8 @@ public(method=True, aliases=("orgqr",))(householder_product)
 @with_out
 def geqrf(input):
     """(a, tau): R above the diagonal, and below it the vectors of the reflections that make up Q."""
-    from flambeau.ops.host import array_of, tensor_of
     dense.matrices("geqrf", input)
-    a, tau = elimination.reflections(array_of(input.detach()))
-    return Geqrf(tensor_of(a, input.dtype), tensor_of(tau, input.dtype))
+    return Geqrf(*elimination._linalg_reflections(input))
 
 
 @public(method=True)

@@ -117,6 +117,43 @@ def reflections(A):
     return packed, tau
 
 
+class OutOfBand(Dense):
+    """A decomposition without a derivative: a step of others."""
+
+    differentiable = False
+    shapes = ()
+
+
+@op
+class CompleteQr(OutOfBand):
+    """Square Q and R of A = Q R."""
+
+    name = "_linalg_complete_qr"
+    outputs = ("Q", "R")
+
+    def infer(self, inputs, attrs):
+        shape = tuple(inputs[0].shape)
+        return [(inputs[0].dtype, (*shape[:-1], shape[-2])), (inputs[0].dtype, shape)]
+
+    def host(A):
+        return numpy.linalg.qr(A, "complete")
+
+
+@op
+class Reflections(OutOfBand):
+    """(a, tau) of `reflections`."""
+
+    name = "_linalg_reflections"
+    outputs = ("a", "tau")
+
+    def infer(self, inputs, attrs):
+        *batch, m, n = inputs[0].shape
+        return [(inputs[0].dtype, (*batch, m, n)), (inputs[0].dtype, (*batch, _smaller(m, n)))]
+
+    def host(A):
+        return reflections(A)
+
+
 # ------------------------------------------------------------------------------ exponential
 @op
 class MatrixExp(Dense):

@@ -8,10 +8,11 @@ from flambeau.base.errors import fail
 from flambeau.ops import plans
 from flambeau.ops import view as views
 from flambeau.ops.kinds import View, contiguous_copy
-from flambeau.ops.shape import select, swapaxes, swapdims
+from flambeau.ops.shape import diagonal, select, swapaxes, swapdims
 from flambeau.ops.spec import FUNCTIONS, op, public
 from flambeau.ops.strided import as_strided
 from flambeau.ops.view import squeeze, transpose, unsqueeze
+from flambeau.ops.wrapped import is_wrapped
 from flambeau.runtime import _core
 from flambeau.types.dtype import complex64, complex128, float32, float64
 from flambeau.types.layout import contiguous_strides
@@ -137,6 +138,8 @@ def view(self, *shape, dtype=None):
     dtype = shape[0] if len(shape) == 1 and hasattr(shape[0], "itemsize") else dtype
     if dtype is None:
         return views.view(self, *shape)
+    if is_wrapped(self):
+        return views.view(self, tuple(self.shape)) if dtype is self.dtype else self.level.reinterpreted(self, dtype)
     if dtype is self.dtype:
         return _core.view_of(self, tuple(self.shape), self.stride(), 0)
     mine, other = self.dtype.itemsize, dtype.itemsize
@@ -159,6 +162,8 @@ def reshaping(name, function):
     def method(self, *args, **kwargs):
         from flambeau.ops.write import check_write
         check_write(name, self)
+        if is_wrapped(self):
+            return self.become(function, *args, **kwargs)
         made = function(self, *args, **kwargs)
         recorded = made.requires_grad and _core.grad_mode()
         self._assign(made.detach())
@@ -190,8 +195,8 @@ for _name, _function in _VIEWS.items():
 def resize_(self, *sizes, memory_format=None):
     """Another shape, in place: elements in row-major order are kept, new ones are undefined."""
     sizes = tuple(sizes[0]) if len(sizes) == 1 and not isinstance(sizes[0], int) else sizes
-    if self.requires_grad:
-        fail("resize_", "cannot resize variables that require grad")
+    if self.requires_grad or is_wrapped(self):
+        fail("resize_", "cannot resize variables that require grad, or values of function transforms")
     if any(s < 0 for s in sizes):
         fail("resize_", "a size is negative", sizes)
     room = 0 if self.is_shape_only else len(self.storage_) // self.element_size() - self.storage_offset()
@@ -217,6 +222,8 @@ FUNCTIONS["resize_as_"] = resize_as_
 
 def set_(self, source=None, storage_offset=0, size=None, stride=None):
     """Show the memory of another tensor (all, or a window of `size` and `stride`); None: no elements."""
+    if is_wrapped(self):
+        fail("set_", "a value of a function transform has no memory of its own", hint="use copy_")
     if source is None:
         self._assign(_core.empty_strided((0,), None, self.dtype))
         return self
@@ -238,6 +245,12 @@ def fill_diagonal_(self, fill_value, wrap=False):
         fail("fill_diagonal_", "dimensions must larger than 1", tuple(self.shape))
     if self.ndim > 2 and len(set(self.shape)) > 1:
         fail("fill_diagonal_", "all dimensions of input must be of equal length", tuple(self.shape))
+    if is_wrapped(self):
+        if self.ndim > 2 or wrap:
+            fail("fill_diagonal_", "inside transforms only for matrices, without wrap", tuple(self.shape),
+                 hint="use torch.where with a mask")
+        diagonal(self, 0, 0, 1).fill_(fill_value)
+        return self
     rows, columns = self.shape[0], self.shape[1]
     step = sum(self.stride())
     as_strided(self, (min(self.shape),), (step,), self.storage_offset()).fill_(fill_value)

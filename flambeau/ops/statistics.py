@@ -24,6 +24,7 @@ from flambeau.ops.sort import searchsorted, sort
 from flambeau.ops.spec import REGISTRY, public
 from flambeau.ops.trace import current
 from flambeau.ops.view import expand, permute, reshape, transpose, unsqueeze
+from flambeau.ops.wrapped import elements_of
 from flambeau.ops.write import number_in_memory
 from flambeau.runtime._core import Tensor
 from flambeau.types.dtype import bool_, float32, float64, int32, int64, promote
@@ -290,7 +291,8 @@ def _checked_q(name, input, q, interpolation):
         fail(name, "q must be a scalar or 1D tensor", show_shape(q.shape))
     if q.dtype is not input.dtype:
         fail(name, "q tensor must be same dtype as the input tensor", q.dtype, input.dtype)
-    if q.numel() and not every((q.detach() >= 0) & (q.detach() <= 1)).item():
+    given = elements_of(q).detach()
+    if q.numel() and not every((given >= 0) & (given <= 1)).item():
         fail(name, "q values must be in the range [0, 1]", q)
     return q
 
@@ -365,7 +367,7 @@ def _observation_weights(rows, fweights, aweights):
         if given.dtype.kind not in kinds:
             fail("cov", f"{name} has the wrong dtype", given.dtype,
                  "integers" if kinds == "iu" else "floating point")
-        if some(given.detach() < 0).item():
+        if some(elements_of(given).detach() < 0).item():
             fail("cov", f"{name} cannot be negative", given)
         weight = given if weight is None else weight * given
     return weight

@@ -10,7 +10,7 @@ from flambeau.ops import plans
 from flambeau.ops.kinds import Op
 from flambeau.ops.wrapped import is_wrapped
 from flambeau.runtime import _core
-from flambeau.types.dtype import float32, float64
+from flambeau.types.dtype import float32, float64, int64
 
 
 def overlaps(size, stride):
@@ -173,6 +173,8 @@ def as_strided(input, size, stride, storage_offset=None):
     if any(s < 0 for s in (*size, *stride)):
         fail("as_strided", "as_strided: negative sizes and strides are not supported", (size, stride),
              kind=ArgumentError)
+    if is_wrapped(input):
+        return _picked(input, size, stride, storage_offset or 0)
     first = input.storage_offset() if storage_offset is None else storage_offset
     last = first + sum((n - 1) * step for n, step in zip(size, stride)) + 1 if 0 not in size else first
     room = len(input.storage_) // input.element_size()
@@ -181,6 +183,25 @@ def as_strided(input, size, stride, storage_offset=None):
              f"within {room}",
              kind=ShapeError)
     return strided_view(input, size, stride, first - input.storage_offset())
+
+
+def _picked(input, size, stride, first):
+    """A window on a value of a transform, whose elements count as row-major: a copy of the elements it shows."""
+    import numpy
+
+    from flambeau.ops.index import index_select
+    from flambeau.ops.view import reshape
+    places = numpy.full(size, first, "int64")
+    for axis, (count, step) in enumerate(zip(size, stride)):
+        places += (numpy.arange(count) * step).reshape((count, *[1] * (len(size) - axis - 1)))
+    if places.size and not 0 <= places.min() <= places.max() < input.numel():
+        fail("as_strided", "the window reaches outside the tensor", f"elements {places.min()} to {places.max()}",
+             f"within {input.numel()}", kind=ShapeError)
+    from flambeau.ops.host import tensor_of
+    index = tensor_of(places.reshape(-1), int64)
+    picked = reshape(index_select(reshape(input, (-1,)), 0, index), size)
+    picked.__dict__["is_copy"] = "as_strided"
+    return picked
 
 
 def stale_view(view):

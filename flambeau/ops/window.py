@@ -31,6 +31,7 @@ class Convolution(Convolving):
     Over two axes, or over three with the depth in front.
     """
 
+    takes_epilogue = True
     signature = f"input, weight, bias, {NUMBERS}"
     operands = ("input", "weight", "bias")
 
@@ -79,17 +80,26 @@ def weight_gradient(x, grad, size, kernel_size, stride, padding, dilation, group
     from flambeau.ops.padding import pad
     from flambeau.ops.view import permute, reshape, slice_
 
-    def planes(volume):             # (n, c, d, h, w) -> (n * d, c, h, w)
-        n, c, d, *plane = volume.shape
-        return reshape(permute(volume, (0, 2, 1, 3, 4)), (n * d, c, *plane))
+    def planes(volume):             # (n, c, d, h, w) -> (d, n, c, h, w)
+        return permute(volume, (2, 0, 1, 3, 4))
 
-    x = pad(x, (0, 0, 0, 0, padding[0], padding[0])) if padding[0] else x
-    whole = [("slice", 0, count, 1) for count in x.shape[:2]]
-    reach, step, seen = (grad.shape[2] - 1) * stride[0] + 1, stride[0], planes(grad)
+    n, c, *_ = x.shape
+    x, seen, step = planes(x), planes(grad), stride[0]
+    x = pad(x, (0, 0) * 4 + (padding[0],) * 2) if padding[0] else x
+    rows = reshape(x, (x.shape[0] * n, c, *x.shape[3:]))        # those that a tap sees are neighbours
+    seen = reshape(seen, (seen.shape[0] * n, *seen.shape[2:]))
+    reach = (grad.shape[2] - 1) * step + 1
+
+    def part(start):
+        if step == 1:
+            return slice_(rows, (("slice", start * n, (start + reach) * n, 1),))
+        depths = reshape(rows, (x.shape[0], n, *rows.shape[1:]))
+        taken = slice_(depths, (("slice", start, start + reach, step),))
+        return reshape(taken, (taken.shape[0] * n, *rows.shape[1:]))
+
     starts = [tap * dilation[0] for tap in range(kernel_size[0])]
-    parts = [planes(slice_(x, (*whole, ("slice", start, start + reach, step)))) for start in starts]
-    return stack([convolution_weight_gradient(part, seen, (*size[:2], *size[3:]), *window)      # noqa: F821
-                  for part in parts], 2)
+    return stack([convolution_weight_gradient(part(start), seen, (*size[:2], *size[3:]), *window)   # noqa: F821
+                  for start in starts], 2)
 
 
 def unfold(image, kernel, stride, padding, dilation):

@@ -80,6 +80,16 @@ class Wrapped(Tensor):
     def requires_grad_(self, requires_grad=True):
         return self
 
+    def become(self, function, *args, **kwargs):
+        """An in-place change of shape: this object is function(self) from now on."""
+        before = type(self).__new__(type(self))
+        before.__dict__.update(self.__dict__)
+        made = function(before, *args, **kwargs)
+        self.__dict__.clear()
+        self.__dict__.update(made.__dict__)
+        self.__class__ = type(made)
+        return self
+
     def __len__(self):
         if not self.shape:
             raise TypeError("len() of a 0-d tensor")

@@ -46,7 +46,14 @@ def _write_wrapped(target, source):
              hint="make it from a value of the function (x.new_zeros, torch.zeros_like), or return the values")
     if not isinstance(source, Tensor):
         source = elementwise.full_like(target, source)
-    return target.level.assign(REGISTRY["copy"], target, source)
+    return _assign_wrapped(REGISTRY["copy"], target, source)
+
+
+def _assign_wrapped(operation, target, result):
+    if "is_copy" in target.__dict__:
+        fail(operation.name + "_", f"{target.is_copy} inside {target.level.name} is a copy: a write to it would be lost",
+             hint="write through slices")
+    return target.level.assign(operation, target, result)
 
 
 def _is_constant(value):
@@ -154,7 +161,7 @@ def assign(operation, target, result):
     """target takes the value of `result`, which an op computed out of place; the tape follows."""
     name = operation.name + "_"
     if is_wrapped(target):
-        return target.level.assign(operation, target, result)
+        return _assign_wrapped(operation, target, result)
     if is_wrapped(result):
         return _write_wrapped(target, result)
     check_write(name, target)

@@ -64,8 +64,8 @@ include "layout.pxi"
 include "dispatch.pxi"
 include "pointwise.pxi"
 include "many.pxi"
-DEF MAX_PLACES = 64
-DEF MAX_REGISTERS = 512
+DEF MAX_PLACES = 128
+DEF MAX_REGISTERS = 2048
 
 include "plan.pxi"
 include "indexing.pxi"

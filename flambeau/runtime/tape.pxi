@@ -128,6 +128,12 @@ cdef class Node:
         """(file, line) of the call, where it was recorded."""
         return self.source
 
+    def __getattr__(self, name):
+        """_saved_self, _saved_other, _saved_result, ...: what the call saved, by the name of the operand."""
+        if isinstance(name, str) and name.startswith("_saved_"):
+            return _HOOKS["saved_by_name"](self, name[7:])
+        raise AttributeError(f"'{self.op.backward_name}' object has no attribute '{name}'")
+
     @property
     def metadata(self):
         """A dict for whoever looks at the graph."""

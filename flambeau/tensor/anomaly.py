@@ -47,7 +47,7 @@ class detect_anomaly(set_detect_anomaly):       # noqa: N801
     >>> with fl.autograd.detect_anomaly():
     ...     x = fl.tensor([0.0], requires_grad=True)
     ...     try:
-    ...         (x.sqrt() * 0).sum().backward()
+    ...         x.sqrt().sum().backward()
     ...     except RuntimeError as error:
     ...         print(str(error).splitlines()[0])
     [sqrt] the gradient of input 0 is not finite: got inf at position 0 of shape (1,)

@@ -209,6 +209,12 @@ class AccumulateGrad:
         return "torch::autograd::AccumulateGrad"
 
 
+def saved_by_name(node, name):
+    """What `grad_fn._saved_<name>` is."""
+    from flambeau.tensor import graph
+    return graph.saved_by_name(node, name)
+
+
 def note_write(op):
     """(op, where): kept with a storage that some recorded op relies on."""
     return op, user_source()
@@ -244,4 +250,5 @@ def variable_name(tensor):
 _core.set_hook("note_write", note_write)
 _core.set_hook("stale", stale_message)
 _core.set_hook("disjoint", disjoint)
+_core.set_hook("saved_by_name", saved_by_name)
 _core.set_hook("accumulate_node", AccumulateGrad)

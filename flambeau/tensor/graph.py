@@ -175,6 +175,22 @@ class _Handles(RemovableHandle):
         self.handles = handles
 
 
+def saved_by_name(node, name):
+    """The operand (self: the first) or result (result) called `name` that a node saved."""
+    operation = node.operation.python
+    if name in ("result", "output"):
+        found = node.outputs()
+        found = found[0] if isinstance(found, tuple) else found
+    else:
+        names = ["self" if operand == "input" else operand for operand in getattr(operation, "operands", ())]
+        inputs = node.inputs()
+        found = inputs[names.index(name)] if name in names[:len(inputs)] else None
+        found = None if isinstance(found, Tensor) and found.storage_ is None else found
+    if found is None:
+        raise AttributeError(f"'{node.name()}' saved no '{name}'")
+    return found
+
+
 def _stand_in(leaf, value):
     """A tensor with the elements of `value` and the gradient of `leaf`."""
     from flambeau.ops import plans

@@ -255,7 +255,13 @@ def put_recorded(x, items, source):
     source = _fitted(source, tuple(places.shape))
     source = source if isinstance(source, Tensor) else full_like(_core.empty_strided((), None, x.dtype),
                                                                  source)
-    assign(REGISTRY["copy"], x, put_elements(x, expand(source, tuple(places.shape)), places))
+    source = expand(source, tuple(places.shape))
+    if is_wrapped(x) or is_wrapped(source) or is_wrapped(places):
+        flat = [reshape(t, (-1,)) for t in (x, places, source)]
+        put = REGISTRY["_scatter_elements"].function(flat[0], 0, flat[1], flat[2], "set")
+        assign(REGISTRY["copy"], x, reshape(put, tuple(x.shape)))
+    else:
+        assign(REGISTRY["copy"], x, put_elements(x, source, places))
 
 
 def write_elements(x, items, source):

@@ -78,6 +78,10 @@ class BatchLevel(Level):
         value = below(self, value)
         return expand(unsqueeze(value, 0), (self.size, *value.shape))
 
+    def reinterpreted(self, value, dtype):
+        made = value.inner.view(dtype)
+        return self.wrap(made) if self.batched(value) else self.fresh(made)
+
     def is_constant(self, value):
         return not self.batched(value)
 

@@ -14,7 +14,12 @@ from flambeau.ops.reduce import sum as total
 from flambeau.ops.wrapped import wrapped_among
 from flambeau.runtime import _core
 from flambeau.runtime._core import Tensor
-from flambeau.tensor.function import Function, FunctionContext, _declared, checked_gradients
+from flambeau.tensor.function import (
+    Function,
+    FunctionContext,
+    _declared,
+    checked_gradients,
+)
 from flambeau.transform.levels import below
 
 VmapInfo = namedtuple("VmapInfo", ("batch_size", "randomness"))

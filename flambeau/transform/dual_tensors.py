@@ -3,10 +3,11 @@
 from typing import NamedTuple
 
 from flambeau.base.errors import fail
+from flambeau.ops.wrapped import running
 from flambeau.runtime._core import Tensor
 from flambeau.tensor.autograd import GradMode
 from flambeau.transform.forward import Dual, ForwardLevel
-from flambeau.ops.wrapped import running
+from flambeau.transform.levels import below
 
 __all__ = ["UnpackedDualTensor", "dual_level", "enter_dual_level", "exit_dual_level", "make_dual", "unpack_dual"]
 
@@ -44,7 +45,7 @@ def exit_dual_level(*, level=None):
     found.__exit__(None, None, None)
 
 
-class dual_level(GradMode):     # noqa: N801 - PyTorch's name
+class dual_level(GradMode):
     """A block in which tensors can have tangents.
 
     >>> with fl.autograd.forward_ad.dual_level():
@@ -74,7 +75,7 @@ def make_dual(tensor, tangent, *, level=None):
         fail("make_dual", "a tangent must be floating point", tangent.dtype, kind=ValueError)
     if tuple(tensor.shape) != tuple(tangent.shape):
         fail("make_dual", "the tangent does not have the shape of the tensor", tuple(tangent.shape), tuple(tensor.shape))
-    return found.dual(tensor, tangent)
+    return found.dual(below(found, tensor), below(found, tangent))
 
 
 def unpack_dual(tensor, *, level=None):

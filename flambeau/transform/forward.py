@@ -13,7 +13,13 @@ from flambeau.ops.view import expand
 from flambeau.runtime import _core
 from flambeau.runtime._core import Tensor
 from flambeau.transform.levels import Level, below
-from flambeau.transform.reverse import Node, ReverseLevel, derivative_graph, has_derivative, operand_gradients
+from flambeau.transform.reverse import (
+    Node,
+    ReverseLevel,
+    derivative_graph,
+    has_derivative,
+    operand_gradients,
+)
 from flambeau.transform.window import Movable
 
 

@@ -16,7 +16,7 @@ from flambeau.transform.forward import ForwardLevel
 from flambeau.transform.levels import below
 from flambeau.transform.reverse import ReverseLevel, check_scalar
 
-__all__ = ["grad", "grad_and_value", "jacfwd", "jacrev", "hessian", "jvp", "linearize", "value_and_grad", "vjp"]
+__all__ = ["grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "linearize", "value_and_grad", "vjp"]
 
 
 class _Recording:
@@ -216,7 +216,6 @@ def jvp(func, primals, tangents, *, strict=False, has_aux=False):
 
 def linearize(func, *primals):
     """(output, function): the function maps tangents of the arguments to the tangent of the output at this point."""
-    from flambeau.transform.batch import vmap
     output, pull = vjp(func, *primals)
 
     def push(*tangents):
@@ -225,7 +224,6 @@ def linearize(func, *primals):
         _, transposed = vjp(lambda cotangent: pull(cotangent), zeros)
         return transposed(tangents)[0]
 
-    del vmap
     return output, push
 
 

@@ -34,9 +34,13 @@ class Level:
         """True if a value of the level says no more than the tensor below."""
         raise NotImplementedError
 
+    def reinterpreted(self, value, dtype):
+        """The bits of a value as another dtype, through which nothing is differentiated."""
+        return self.fresh(value.inner.detach().view(dtype))
+
     def draws(self):
         """How many draws an example-wise random number stands for; None for one."""
-        return None
+        return
 
     def __enter__(self):
         running.levels.append(self)

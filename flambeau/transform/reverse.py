@@ -14,11 +14,11 @@ from flambeau.ops.spec import REGISTRY, bind
 from flambeau.ops.wrapped import wrapped_among
 from flambeau.runtime import _core
 from flambeau.runtime._core import Tensor
-from flambeau.types.dim import Dim, substitute
 from flambeau.transform import forms
 from flambeau.transform.batching import BatchLevel
 from flambeau.transform.levels import Level, below
 from flambeau.transform.window import Movable
+from flambeau.types.dim import Dim, substitute
 
 
 class Recorded(Movable):

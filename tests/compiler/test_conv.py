@@ -38,8 +38,8 @@ LARGE = [(Convolution((3, 3), (1, 1), (1, 1), bias=True), (2, 20, 14, 14), 24),
          (Convolution((3, 3), (2, 1), (9, 11), (9, 11)), (1, 5, 31, 33), 18),         # only the rows of taps
          (Convolution((2, 2), (1, 2), (200, 200), (1000, 300)), (1, 2, 700, 35), 3),
          (Convolution((3, 3), (1, 1), (1, 1), bias=True, dtype=float64), (2, 5, 8, 8), 6),
-         (Convolution((3, 3), (1, 1), (1, 1)), (5, 260, 3, 5), 270),          # images in a tile, packing inside
-         (Convolution((3, 3), (2, 2), (1, 1)), (50, 30, 4, 3), 70)]           # images in several tiles
+         (Convolution((3, 3), (1, 1), (1, 1)), (5, 260, 3, 5), 270),      # images in a tile, packing inside
+         (Convolution((3, 3), (2, 2), (1, 1)), (50, 30, 4, 3), 70)]       # images in several tiles
 
 
 def make(spec, shape, outputs, seed=0):
@@ -106,7 +106,8 @@ def run(direct, arrays, params, runner=run_loaded, **schedule):
     packed = buffers["packed"] if sizes["inside"] else runner(direct.pack, buffers, sizes)["packed"]
     result = arrays["grad_input" if backward else "output"]
     buffers = {"source": arrays["grad_output" if backward else "input"], "weight": arrays["weight"],
-               "weights": packed, "bias": arrays["bias"], "result": numpy.full(result.shape, 77, result.dtype)}
+               "weights": packed, "bias": arrays["bias"],
+               "result": numpy.full(result.shape, 77, result.dtype)}
     return runner(direct.kernel, buffers, sizes)["result"]
 
 
@@ -185,7 +186,15 @@ def test_epilogue():
     spec, shape, outputs = LARGE[0]
     arrays, params = make(spec, shape, outputs)
     expected = numpy.maximum(reference(spec, arrays, PRODUCTS)["output"], 0)
-    direct = conv2d_forward(spec, epilogue=lambda b, value: b.max(value, b.const(0.0, float32, value.lanes)))
+
+    class Relu:
+        operands = {}
+
+        @staticmethod
+        def emit(b, value, place, mask):
+            return b.max(value, b.const(0.0, float32, value.lanes))
+
+    direct = conv2d_forward(spec, epilogue=Relu)
     numpy.testing.assert_allclose(run(direct, arrays, params), expected, rtol=1e-3, atol=1e-3)
 
 

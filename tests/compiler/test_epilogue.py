@@ -12,8 +12,9 @@ from flambeau.testing import oracle
 from flambeau.testing.arrays import to_tensor
 
 RNG = numpy.random.default_rng(0)
-mm, linear, relu, gelu, silu, tanh, reshape, transpose = (
-    REGISTRY[name].function for name in "mm linear relu gelu silu tanh reshape transpose".split())
+mm, linear, relu, gelu, silu, tanh, reshape, transpose, squeeze, unsqueeze, convolution = (
+    REGISTRY[name].function for name in
+    "mm linear relu gelu silu tanh reshape transpose squeeze unsqueeze convolution".split())
 
 
 def tensor(*shape, dtype=fl.float32):
@@ -67,6 +68,33 @@ def test_layers_batches_and_column_major_operands():
     x, y = tensor(3, 11, 9).transpose(1, 2), tensor(3, 13, 11).transpose(1, 2)
     got, expected, kernels, _ = planned(lambda x, y: relu(mm(x, y)), x, y)
     assert got == expected and kernels == ["matmul", "matmul_parts"]
+
+
+@pytest.mark.parametrize("stride, padding, groups", [(1, 1, 1), (2, 0, 1), (1, 2, 4), (1, 1, 20)])
+def test_convolutions(stride, padding, groups):
+    """Direct ones in one kernel; a depthwise one, which takes no epilogue, in front of the rest."""
+    x, w, b = tensor(2, 20, 9, 11), tensor(40 if groups < 20 else 20, 20 // groups, 3, 3), tensor(40)
+    window = (3, 3), (stride, stride), (padding, padding), (1, 1), groups
+
+    def convolve(x, w, b, r):
+        return silu(convolution(x, w, b if groups < 20 else None, *window)) + r
+
+    r = tensor(*convolution(x, w, None, *window).shape)
+    got, expected, kernels, fusion = planned(convolve, x, w, b, r)
+    assert got == expected and len(fusion.finishes) == 1
+    assert any("add" in kernel for kernel in kernels) == (groups == 20), kernels
+
+
+def test_a_convolution_along_a_line_and_over_three_axes():
+    def line(x, w, b):
+        return relu(squeeze(convolution(unsqueeze(x, 2), unsqueeze(w, 2), b, (1, 3), groups=1), 2))
+
+    def cube(x, w, b):
+        return relu(convolution(x, w, b, (2, 3, 3), (1, 1, 1), (0, 0, 0), (1, 1, 1), 1) * 2.0)
+
+    for function, *shapes in (line, (3, 5, 30), (7, 5, 3)), (cube, (1, 3, 4, 7, 8), (7, 3, 2, 3, 3)):
+        got, expected, kernels, fusion = planned(function, *(tensor(*shape) for shape in shapes), tensor(7))
+        assert got == expected and len(fusion.finishes) == 1 and len(kernels) == 2
 
 
 APART = {

@@ -11,7 +11,7 @@ import pytest
 
 from flambeau.base.cache import Cache, default_cache
 from flambeau.base.flags import override
-from flambeau.compiler import jit, llvm, objects
+from flambeau.compiler import jit, llvm, objects, pipeline
 from flambeau.compiler import target as targets
 from flambeau.ir import loops as L
 from flambeau.types import dtype as D
@@ -100,6 +100,29 @@ def test_a_pack_is_looked_up_unless_it_is_ignored(cache):
             assert getattr(objects.statistics(), counter) == before + 1
     finally:
         objects.remove_pack(pack.get)
+
+
+def test_kernels_of_a_plan_are_compiled_together(cache):
+    """On several threads, each to the bytes that it has alone."""
+    kernels = [scale_kernel(float(n), f"together{n}") for n in range(2, 10)]
+    alone = [jit.compile_text(llvm.emit(pipeline.lower_kernel(kernel))) for kernel in kernels]
+    before = objects.statistics().compiled
+    addresses = pipeline.build_kernels(kernels)
+    assert objects.statistics().compiled - before == len(kernels)
+    assert [call(address)[0] for address in addresses] == [float(n) for n in range(2, 10)]
+    assert set(alone) <= set(objects.loaded().values())
+
+
+@pytest.mark.parametrize("bad", range(4))
+def test_what_goes_wrong_in_a_thread_is_raised(monkeypatch, bad):
+    def build(number):
+        if number == bad:
+            raise ValueError(f"kernel {number}")
+        return number
+
+    monkeypatch.setattr(pipeline, "build_kernel", build)
+    with pytest.raises(ValueError, match=f"kernel {bad}"):
+        pipeline.build_kernels(range(4))
 
 
 def test_threads_compile_a_kernel_once(cache):

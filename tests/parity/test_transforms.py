@@ -3,7 +3,6 @@
 import numpy
 import pytest
 import torch
-
 from judge import differences
 from translate import value
 

@@ -143,3 +143,13 @@ def test_anomaly_detection_is_left_behind():
     y = fl.zeros(1, requires_grad=True).sqrt()
     assert y.grad_fn.recorded_at is None
     y.backward()
+
+
+def test_saved_tensors_by_name():
+    x = fl.tensor([0.5, 2.0], requires_grad=True)
+    square, power, product = x.pow(2), x.exp(), x * 3
+    assert square.grad_fn._saved_self is x and power.grad_fn._saved_result.equal(power)
+    with pytest.raises(AttributeError, match="saved no 'self'"):
+        product.grad_fn._saved_self
+    with pytest.raises(AttributeError, match="no attribute 'colour'"):
+        product.grad_fn.colour

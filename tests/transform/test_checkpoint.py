@@ -5,8 +5,16 @@ import pytest
 import flambeau as fl
 from flambeau import nn
 from flambeau.runtime import _core
-from flambeau.transform.checkpoint import CheckpointError, checkpoint, checkpoint_sequential, set_checkpoint_early_stop
-from flambeau.transform.selective import CheckpointPolicy, create_selective_checkpoint_contexts
+from flambeau.transform.checkpoint import (
+    CheckpointError,
+    checkpoint,
+    checkpoint_sequential,
+    set_checkpoint_early_stop,
+)
+from flambeau.transform.selective import (
+    CheckpointPolicy,
+    create_selective_checkpoint_contexts,
+)
 
 
 def layers(count=3):

@@ -207,7 +207,7 @@ def test_sparse_inputs(layout):
 
 
 def test_the_facade_has_the_function_and_the_module_of_one_name():
-    import flambeau.torch as torch
+    from flambeau import torch
     from flambeau.torch.autograd.gradcheck import gradgradcheck as from_module
     assert torch.autograd.gradcheck(fl.sin, double(3)) and from_module is gradgradcheck
 

@@ -199,3 +199,61 @@ def test_constants_made_inside_do_not_stay_wrapped():
     for constant in kept:
         assert type(constant + 1) is fl.Tensor and (constant + 1).sum().item() > 0
     assert (kept[1] * fl.ones(2, requires_grad=True)).requires_grad
+
+
+def test_assignment_to_an_index():
+    x = fl.tensor([0.5, -1.0, 2.0, 3.0], dtype=fl.float64)
+    index, batch = fl.tensor([2, 0]), fl.stack([x, x * 2, x + 1])
+    indices = fl.tensor([[2, 0], [1, 3], [0, 1]])
+
+    def f(a, i=index):
+        b = a * 2
+        b[i] = a[1:3] ** 2
+        return (b ** 2).sum()
+
+    def g(a, i=index):
+        return (((a * 2).scatter(0, i, a[1:3] ** 2)) ** 2).sum()
+
+    for transform in (func.grad, func.hessian):
+        assert fl.allclose(transform(f)(x), transform(g)(x))
+    assert fl.allclose(func.jvp(f, (x,), (x + 1,))[1], func.jvp(g, (x,), (x + 1,))[1])
+    assert fl.allclose(func.vmap(f)(batch, indices), func.vmap(g)(batch, indices))
+    assert fl.allclose(func.vmap(func.grad(f))(batch, indices), func.vmap(func.grad(g))(batch, indices))
+
+    def masked(a):
+        b = a.clone()
+        b[a > 1] = 0.0
+        return (b ** 3).sum()
+
+    assert fl.allclose(func.grad(masked)(x), fl.where(x > 1, 0.0, 3 * x ** 2))
+    assert fl.allclose(func.vmap(func.grad(masked))(batch), fl.where(batch > 1, 0.0, 3 * batch ** 2))
+
+
+def test_as_strided_shows_the_elements_in_row_major_order():
+    x = fl.arange(6.0).reshape(2, 3)
+    f = lambda a: (a.as_strided((2, 2), (1, 2), 1) ** 2).sum()
+    leaf = x.clone().requires_grad_()
+    f(leaf).backward()
+    assert func.grad(f)(x).tolist() == leaf.grad.tolist()
+    assert func.vmap(f)(fl.stack([x, x + 1])).tolist() == [f(x).item(), f(x + 1).item()]
+    with pytest.raises(RuntimeError, match="copy"):
+        func.grad(lambda a: a.clone().as_strided((2,), (1,)).mul_(2).sum())(x)
+
+
+def test_shapes_changed_in_place():
+    def f(a):
+        b = a * 2
+        b.unsqueeze_(0)
+        b.transpose_(0, 1)
+        assert tuple(b.shape) == (3, 1)
+        b[1] = 5.0
+        return (b ** 2).sum()
+
+    x = fl.tensor([1.0, 2.0, 3.0])
+    assert func.grad(f)(x).tolist() == [8.0, 0.0, 24.0]
+    assert func.jvp(f, (x,), (fl.ones(3),))[1].item() == 32.0
+    assert func.vmap(func.grad(f))(fl.stack([x, x * 2])).tolist() == [[8.0, 0.0, 24.0], [16.0, 0.0, 48.0]]
+    filled = func.grad(lambda a: (a * 2).fill_diagonal_(1.0).sum())(fl.ones(2, 2))
+    assert filled.tolist() == [[0.0, 2.0], [2.0, 0.0]]
+    bits = func.vmap(lambda a: a.view(fl.int32))(fl.ones(2, 3))
+    assert bits.dtype is fl.int32 and bits.tolist() == fl.ones(2, 3).view(fl.int32).tolist()

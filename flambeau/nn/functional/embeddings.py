@@ -2,6 +2,7 @@
 
 from flambeau import ops
 from flambeau.base.errors import fail
+from flambeau.ops.index import bounds_of
 from flambeau.ops.spec import REGISTRY
 from flambeau.tensor import arange, no_grad
 from flambeau.types.dtype import int32, int64
@@ -14,9 +15,9 @@ def one_hot(tensor, num_classes=-1):
     if tensor.numel() == 0 and num_classes <= 0:
         raise RuntimeError("Can not infer total number of classes from empty tensor.")
     if tensor.numel():
-        if tensor.min().item() < 0:
+        low, largest = bounds_of(tensor)
+        if low < 0:
             raise RuntimeError("Class values must be non-negative.")
-        largest = tensor.max().item()
         if num_classes == -1:
             num_classes = largest + 1
         elif num_classes < 1:

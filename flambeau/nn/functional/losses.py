@@ -8,6 +8,7 @@ import warnings
 
 from flambeau import ops
 from flambeau.ops.loss import checked_loss
+from flambeau.ops.wrapped import elements_of
 from flambeau.base.errors import fail
 
 from .activations import softplus
@@ -105,7 +106,8 @@ def binary_cross_entropy(input, target, weight=None, size_average=None, reduce=N
                          f"({input.shape}) "
                          "is deprecated. Please ensure they have the same size.")
     if input.numel():
-        low, high = input.detach().amin().item(), input.detach().amax().item()
+        values = elements_of(input).detach()
+        low, high = values.amin().item(), values.amax().item()
         if not (low >= 0 and high <= 1):
             raise RuntimeError("all elements of input should be between 0 and 1")
     loss = ops.binary_entropy(input, target)
@@ -160,7 +162,7 @@ def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"
         if var < 0:
             raise ValueError("var has negative entry/entries")
         var = input.detach() * 0.0 + var
-    elif var.numel() and (var.detach() < 0).any().item():
+    elif var.numel() and (elements_of(var).detach() < 0).any().item():
         raise ValueError("var has negative entry/entries")
     if tuple(var.shape) != tuple(input.shape):
         if tuple(input.shape[:-1]) == tuple(var.shape):
