@@ -87,7 +87,7 @@ def weight_gradient(x, grad, size, kernel_size, stride, padding, dilation, group
     x, seen, step = planes(x), planes(grad), stride[0]
     x = pad(x, (0, 0) * 4 + (padding[0],) * 2) if padding[0] else x
     rows = reshape(x, (x.shape[0] * n, c, *x.shape[3:]))        # those that a tap sees are neighbours
-    seen = reshape(seen, (seen.shape[0] * n, *seen.shape[2:]))
+    seen = reshape(seen, (seen.shape[0] * seen.shape[1], *seen.shape[2:]))
     reach = (grad.shape[2] - 1) * step + 1
 
     def part(start):

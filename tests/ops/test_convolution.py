@@ -94,3 +94,21 @@ def test_refusals():
                  lambda: convolution.conv_transpose1d(x, fl.ones(2, 1, 2), output_padding=1)):
         with pytest.raises(RuntimeError):
             call()
+
+
+@pytest.mark.parametrize("kernel", [1, 3, 5, (2, 3, 4)])
+@pytest.mark.parametrize("stride, groups", [(1, 1), (2, 2)])
+@pytest.mark.parametrize("kind", ["conv3d", "conv_transpose3d"])
+def test_gradients_over_three_axes_are_adjoint(kind, kernel, stride, groups):
+    """A convolution is linear in each operand: <out, seed> is <x, gradient of x> and <w, gradient of w>."""
+    fl.manual_seed(0)
+    size = (kernel,) * 3 if isinstance(kernel, int) else kernel
+    x = fl.randn(2, 4, 6, 7, 8, dtype=fl.float64, requires_grad=True)
+    w = fl.randn(4, 4 // groups, *size, dtype=fl.float64, requires_grad=True)
+    out = getattr(fl.nn.functional, kind)(x, w, stride=stride, padding=1 if min(size) > 2 else 0, groups=groups)
+    seed = fl.randn(*out.shape, dtype=fl.float64)
+    of_x, of_w = fl.autograd.grad(out, (x, w), seed, create_graph=True)
+    value = (out * seed).sum()
+    assert fl.allclose((of_x * x).sum(), value) and fl.allclose((of_w * w).sum(), value)
+    again, = fl.autograd.grad(of_x, w, x.detach(), retain_graph=True)       # and so are the derivatives of derivatives
+    assert fl.allclose((again * w).sum(), value)
