@@ -2,6 +2,9 @@
 
 import functools
 import gc
+import os
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -12,6 +15,15 @@ from flambeau.memory import LeakError, leak_check, live_tensors, record_lines, s
 from flambeau.tensor.alive import verdict
 
 KEPT = []
+FRESH = os.environ.get("FLAMBEAU_TEST_ALONE") == "1"        # every live object is looked through: in a small process
+alone = pytest.mark.skipif(not FRESH, reason="runs in a process of its own")
+
+
+@pytest.mark.skipif(FRESH, reason="starts the others")
+def test_in_a_process_of_its_own():
+    done = subprocess.run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", __file__], text=True,
+                          env=os.environ | {"FLAMBEAU_TEST_ALONE": "1"}, capture_output=True, timeout=300)
+    assert done.returncode == 0 and "passed" in done.stdout, done.stdout + done.stderr
 
 
 @pytest.fixture(autouse=True)
@@ -34,6 +46,7 @@ def limit():
 
 
 # ---------------------------------------------------------------------------------- leaks
+@alone
 def test_a_clean_block_has_none():
     model = nn.Linear(3, 2)
     with leak_check() as check:
@@ -42,6 +55,7 @@ def test_a_clean_block_has_none():
     assert check.count == check.nbytes == 0 and check.leaks == [] and "no tensor" in str(check)
 
 
+@alone
 def test_a_tensor_in_a_list_is_named_with_its_bytes_and_line():
     with leak_check() as check:
         KEPT.append(fl.zeros(1000))
@@ -112,6 +126,7 @@ def ways():
             "partial": (lambda t: KEPT.append(functools.partial(print, t)), "KEPT[0].args[0]")}
 
 
+@alone
 @pytest.mark.parametrize("way", ways())
 def test_who_holds_it_is_named(way):
     keep, name = ways()[way]
@@ -121,6 +136,7 @@ def test_who_holds_it_is_named(way):
     assert any(name in text for leak in found for text in leak.names), check
 
 
+@alone
 def test_a_variable_of_a_running_function_is_named():
     with leak_check() as check:
         left = fl.zeros(100)
@@ -128,6 +144,7 @@ def test_a_variable_of_a_running_function_is_named():
     assert left is not None
 
 
+@alone
 def test_looking_keeps_nothing_alive():
     def run():
         local = fl.zeros(100_000)
@@ -138,6 +155,7 @@ def test_looking_keeps_nothing_alive():
     assert run() >= 400_000
 
 
+@alone
 def test_the_graph_is_named_as_holder():
     x = fl.ones(1000, requires_grad=True)
     with leak_check() as check:
@@ -148,6 +166,7 @@ def test_the_graph_is_named_as_holder():
     assert not big.names
 
 
+@alone
 def test_cycles_are_counted_apart():
     with leak_check() as check:
         first, second = Holder(fl.zeros(1000)), Holder(None)
@@ -156,6 +175,7 @@ def test_cycles_are_counted_apart():
     assert check.count == 0 and check.cycle_bytes == 4000 and "cycles" in str(check)
 
 
+@alone
 def test_raises_where_asked_and_errors_pass_through():
     with pytest.raises(LeakError, match=r"KEPT\[0\]"):
         with leak_check(raises=True):
@@ -168,6 +188,7 @@ def test_raises_where_asked_and_errors_pass_through():
         fl.zeros(3)
 
 
+@alone
 def test_blocks_nest_and_what_was_before_does_not_count():
     KEPT.append(fl.zeros(7))
     with leak_check() as outer:
@@ -179,6 +200,7 @@ def test_blocks_nest_and_what_was_before_does_not_count():
     KEPT[0] = None
 
 
+@alone
 def test_tensors_of_other_threads_are_found():
     inside, done = threading.Event(), threading.Event()
 
@@ -196,6 +218,7 @@ def test_tensors_of_other_threads_are_found():
     assert any(name == "mine in work()" for leak in check.leaks for name in leak.names)
 
 
+@alone
 def test_live_tensors_are_the_largest_first_with_lines_where_recorded():
     plain = fl.zeros(300_000)
     with record_lines():
@@ -208,6 +231,7 @@ def test_live_tensors_are_the_largest_first_with_lines_where_recorded():
 
 
 # ---------------------------------------------------------------------------------- failures
+@alone
 def test_too_big_for_the_limit(limit):
     with record_lines():
         KEPT.append(fl.zeros(50_000))
@@ -220,6 +244,7 @@ def test_too_big_for_the_limit(limit):
     fl.zeros(1000)          # and what fits still works
 
 
+@alone
 def test_kept_by_the_graph(limit):
     model = nn.Sequential(nn.Linear(100, 500), nn.Tanh(), nn.Linear(500, 10))
     limit(8 * 2 ** 20)
@@ -233,6 +258,7 @@ def test_kept_by_the_graph(limit):
     assert sum(line.startswith("    ") and "B " in line for line in listed) == 10
 
 
+@alone
 def test_full_of_what_variables_hold(limit):
     limit(8 * 2 ** 20)
     with pytest.raises(MemoryError, match="verdict: full"):
@@ -240,12 +266,14 @@ def test_full_of_what_variables_hold(limit):
             KEPT.append(fl.zeros(1 << 18))
 
 
+@alone
 def test_the_cache_is_given_back_before_the_limit_is_reached(limit):
     limit(8 * 2 ** 20)
     for size in (1 << 20, 1 << 19, 3 << 18, 1 << 20):
         fl.zeros(size)          # 4 MB, 2 MB, 3 MB, 4 MB, one after the other
 
 
+@alone
 def test_verdicts():
     gib = 1 << 30
     assert verdict(20 * gib, 0, 0, 16 * gib).startswith("too big")
@@ -254,6 +282,7 @@ def test_verdicts():
     assert verdict(gib, 15.5 * gib, gib, 16 * gib).startswith("full")
 
 
+@alone
 def test_nothing_is_lost_by_a_failure(limit):
     x = fl.ones(1 << 18, requires_grad=True)
     y = x.exp()
@@ -269,6 +298,7 @@ def test_nothing_is_lost_by_a_failure(limit):
     assert fl.equal(x.grad, y.detach())
 
 
+@alone
 def test_limits_are_checked():
     with pytest.raises(ValueError, match="positive"):
         set_limit(0)
