@@ -120,8 +120,8 @@ def every_op():
 def draw(operation, seed, shape, dtype, layouts=("contiguous",), attributes=None, broadcast=False):
     """A Call with operands from the op's `samples`; operand i has layout i of `layouts`, which repeat.
 
-    float64 samples become `dtype`; integer and bool samples (indices, conditions) stay as they are. With
-    `broadcast` the operands lose axes: the second keeps only its second axis, the third its last one.
+    float64 samples become `dtype`; integer and bool samples (indices, conditions) stay as they are; whole divisors
+    are not 0. With `broadcast` the operands lose axes: the second keeps only its second axis, the third its last one.
     """
     attributes = dict(attributes or {})
     samples = stated.samples(operation)(numpy.random.default_rng(seed), shape)
@@ -137,7 +137,10 @@ def draw(operation, seed, shape, dtype, layouts=("contiguous",), attributes=None
                 values = (values[:, :1], values[0, :, :1], values[0, 0])[position % 3]
             kind = dtype if values.dtype == numpy.float64 else dtypes.from_numpy(values.dtype)
             layout = LAYOUTS[layouts[position % len(layouts)]]
-            made.append((numpy.asarray(layout(numpy.asarray(stored(values, kind)))), kind))
+            values = numpy.asarray(stored(values, kind))
+            if position == getattr(operation, "divisor", None) and kind.kind in "iub":
+                values = numpy.where(values == 0, numpy.ones_like(values), values)      # zeros are refused
+            made.append((numpy.asarray(layout(values)), kind))
             position += 1
         absent = name in attributes and attributes.pop(name) is None
         arrays.append(None if absent else [a for a, _ in made] if many else made[0][0])
