@@ -245,7 +245,7 @@ def set_limit(most):
 
     An allocation that would pass it raises MemoryError, as if the machine had no more.
 
-    >>> fl.memory.empty_cache()
+    >>> _ = fl.memory.empty_cache()
     >>> before = fl.memory.set_limit(fl.memory.stats()["live_bytes"] + 2 ** 20)
     >>> try:
     ...     fl.zeros(1 << 20)
