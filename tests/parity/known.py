@@ -9,6 +9,7 @@ OPERATORS = {
     ("chalf", "other dtypes"): "there is no complex32",
     ("logcumsumexp", "other dtypes"): "not defined for complex numbers",
     ("argsort", "other dtypes"): "places of equal elements; ours are in order",
+    ("sparse.sampled_addmm", "gradient"): "the gradient of the sparse operand is sparse (docs/conventions.md)",
     ("hash_tensor", "forward"): "a checksum of PyTorch's own", ("hash_tensor", "variants"): "a checksum of PyTorch's own",
     ("hash_tensor", "other dtypes"): "a checksum of PyTorch's own",
 }
