@@ -10,8 +10,6 @@ OPERATORS = {
     ("logcumsumexp", "other dtypes"): "not defined for complex numbers",
     ("argsort", "other dtypes"): "places of equal elements; ours are in order",
     ("sparse.sampled_addmm", "gradient"): "the gradient of the sparse operand is sparse (docs/conventions.md)",
-    ("hash_tensor", "forward"): "a checksum of PyTorch's own", ("hash_tensor", "variants"): "a checksum of PyTorch's own",
-    ("hash_tensor", "other dtypes"): "a checksum of PyTorch's own",
 }
 MODULES = {name: "where PyTorch's gradient of 0 ** p is NaN ours is 0 (docs/conventions.md)"
            for name in ("LPPool1d", "LPPool2d", "LPPool3d")}
