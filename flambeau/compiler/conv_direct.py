@@ -22,7 +22,7 @@ from math import prod
 from flambeau.compiler import index_math as I
 from flambeau.compiler.conv_narrow import Narrow
 from flambeau.compiler.conv_pack import Pack, transposed
-from flambeau.compiler.conv_schedule import FLAT, SCHEDULE, first_seen, most, seen_width
+from flambeau.compiler.conv_schedule import FLAT, SCHEDULE, first_seen, seen_width
 from flambeau.ir import loops as L
 from flambeau.types.dtype import int32, int64
 

@@ -13,7 +13,6 @@ from flambeau.compiler.gemm import SIZES, blocking, gemm_kernel, matrix_load
 from flambeau.compiler.gemm_choices import PRODUCT
 from flambeau.compiler.gemm_pack import DEPTH
 from flambeau.compiler.gemm_rows import FEW, rows_kernel
-from flambeau.compiler.recipe import Located
 from flambeau.ir import loops as L
 from flambeau.ops.matmul import accumulator
 

@@ -1,7 +1,7 @@
 """The templates that ops ask a planner for: products, convolutions, pooling, reads and adds by index."""
 
 from flambeau.compiler import attention_launch as attention
-from flambeau.compiler import compact, conv, conv_weight, depthwise, extreme, index_math as I, order, order_best, order_select, recurrent, scan, search
+from flambeau.compiler import compact, conv, conv_weight, depthwise, extreme, order, order_best, order_select, recurrent, scan, search
 from flambeau.compiler.adaptive import adaptive_max_pool2d
 from flambeau.compiler.band import Band, launch as band
 from flambeau.compiler.conv import Convolution

@@ -5,7 +5,7 @@ import math
 from flambeau.base.errors import DTypeError, fail
 from flambeau.base.lazy import LazyModule
 from flambeau.ops.compare import Question, false, whole_samples
-from flambeau.ops.elementwise import (EVERY, NUMBERS, Binary, Unary, cast, mul, number, one, pow,
+from flambeau.ops.elementwise import (EVERY, Binary, Unary, cast, mul, number, one, pow,
                                       sign, where,
                                       zero)
 from flambeau.ops.host import require_floating

@@ -15,7 +15,7 @@ from flambeau.ops.elementwise import cast, maximum, where
 from flambeau.ops.kinds import Composite
 from flambeau.ops.mathematics import exp, log, log1p
 from flambeau.ops.normalize import along, drop, narrow, require_floating, widen
-from flambeau.ops.reduce import amax, amin, sum
+from flambeau.ops.reduce import amax, sum
 from flambeau.ops.samples import ulps
 from flambeau.ops.wrapped import elements_of
 from flambeau.ops.spec import op

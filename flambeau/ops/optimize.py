@@ -30,6 +30,18 @@ class Update(Composite):
         return [rng.uniform(0.5, 1.5, shape) if name in cls.positive else rng.uniform(-1, 1, shape) for name in cls.operands]
 
 
+def _adam_averages(input, grad, average, square, decay, beta1, rest1, beta2, rest2, decoupled, maximize):
+    """The decayed parameter and the new averages of the gradient and of its square."""
+    gradient = -grad if maximize else grad
+    if decoupled:
+        input = input * decay
+    else:
+        gradient = gradient + input * decay
+    average = average * beta1 + gradient * rest1
+    square = square * beta2 + gradient * gradient * rest2
+    return input, average, square
+
+
 @op
 class AdamUpdate(Update):
     """Adam and AdamW: Kingma and Ba, "Adam" (ICLR 2015), algorithm 1; decoupled decay as Loshchilov and Hutter (ICLR 2019).
@@ -55,13 +67,8 @@ class AdamUpdate(Update):
         return shrunk + average / (numpy.sqrt(square) / root + eps) * step, average, square
 
     def compute(input, grad, average, square, decay, beta1, rest1, beta2, rest2, root, eps, step, decoupled, maximize):
-        gradient = -grad if maximize else grad
-        if decoupled:
-            input = input * decay
-        else:
-            gradient = gradient + input * decay
-        average = average * beta1 + gradient * rest1
-        square = square * beta2 + gradient * gradient * rest2
+        input, average, square = _adam_averages(input, grad, average, square, decay, beta1, rest1, beta2, rest2,
+                                                decoupled, maximize)
         return input + average / (sqrt(square) / root + eps) * step, average, square
 
 
@@ -90,13 +97,8 @@ class AmsgradUpdate(Update):
 
     def compute(input, grad, average, square, largest, decay, beta1, rest1, beta2, rest2, root, eps, step, decoupled,
                 maximize):
-        gradient = -grad if maximize else grad
-        if decoupled:
-            input = input * decay
-        else:
-            gradient = gradient + input * decay
-        average = average * beta1 + gradient * rest1
-        square = square * beta2 + gradient * gradient * rest2
+        input, average, square = _adam_averages(input, grad, average, square, decay, beta1, rest1, beta2, rest2,
+                                                decoupled, maximize)
         largest = maximum(largest, square)
         return input + average / (sqrt(largest) / root + eps) * step, average, square, largest
 

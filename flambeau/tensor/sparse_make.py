@@ -193,11 +193,11 @@ def compressed_of(dense, form, blocksize=None, dense_dim=0):
     if lead < 0 or dense_dim < 0:
         fail(name, "needs two axes besides the dense ones", tuple(dense.shape))
     if blocked:
-        dense_blocks, block = _in_blocks(name, dense, lead, blocksize)
+        dense_blocks, _ = _in_blocks(name, dense, lead, blocksize)
     elif blocksize is not None:
         fail(name, "blocksize is for the layouts sparse_bsr and sparse_bsc")
     else:
-        dense_blocks, block = dense, ()
+        dense_blocks = dense
     if form in ("sparse_csc", "sparse_bsc"):
         dense_blocks = ops.transpose(dense_blocks, lead, lead + 1)
     shape = tuple(dense_blocks.shape)

@@ -7,7 +7,7 @@ OPERATORS = {
     ("as_strided_scatter", "gradient"): "elements that are written over get no gradient (docs/conventions.md)",
     ("chalf", "forward"): "there is no complex32", ("chalf", "gradient"): "there is no complex32",
     ("chalf", "other dtypes"): "there is no complex32",
-    ("logcumsumexp", "other dtypes"): "not defined for complex numbers",
+    ("logcumsumexp", "other dtypes"): "the imaginary part is the principal value; PyTorch's may be 2 pi k further",
     ("argsort", "other dtypes"): "places of equal elements; ours are in order",
     ("sparse.sampled_addmm", "gradient"): "the gradient of the sparse operand is sparse (docs/conventions.md)",
 }
