@@ -5,6 +5,7 @@ import math
 from flambeau.base.errors import fail
 from flambeau.base.lazy import LazyModule
 from flambeau.ops.elementwise import Unary, number, one, scale, where, zero
+from flambeau.ops.interpose import visible
 from flambeau.ops.mathematics import NUMBERS, each, erf, exp, only_floating, tanh
 from flambeau.ops.samples import ulps, unary_samples
 from flambeau.ops.spec import op, public
@@ -413,6 +414,7 @@ class Threshold(Activation):
 
 
 @public()
+@visible
 def prelu(input, weight):
     """input where positive, else weight * input; weight has one element or one a channel (axis 1)."""
     if weight.ndim > 1:

@@ -7,6 +7,7 @@ its input.
 from flambeau.base.errors import ShapeError, fail
 from flambeau.ops.create import iota
 from flambeau.ops.index import index_select, index_sum
+from flambeau.ops.interpose import visible
 from flambeau.ops.matmul import same_dtype
 from flambeau.ops.padding import pad as pad_axes
 from flambeau.ops.pooling import numbers_of
@@ -19,12 +20,14 @@ from flambeau.types.shape import show_shape
 
 # ------------------------------------------------------------------------------ convolution
 @public(method=False)
+@visible
 def conv1d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
     """1-d convolution: (n, c, length), (k, c / groups, r), (k) -> (n, k, length')."""
     return convolve(1, input, weight, bias, stride, padding, dilation, groups)
 
 
 @public(method=False)
+@visible
 def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
     """2-d convolution: (n, c, h, w), (k, c / groups, r, s), (k) -> (n, k, h', w'); ints stand for pairs.
 
@@ -34,6 +37,7 @@ def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
 
 
 @public(method=False)
+@visible
 def conv3d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
     """3-d convolution: (n, c, d, h, w), (k, c / groups, q, r, s), (k) -> (n, k, d', h', w')."""
     return convolve(3, input, weight, bias, stride, padding, dilation, groups)
@@ -111,6 +115,7 @@ def check_window(name, sizes, kernel, stride, padding, dilation):
 
 
 @public(method=False)
+@visible
 def conv_tbc(input, weight, bias, pad=0):
     """1-d convolution of (time, batch, in) with (kernel, in, out) -> (time', batch, out)."""
     out = conv1d(permute(input, (1, 2, 0)), permute(weight, (2, 1, 0)), bias, padding=pad)
@@ -119,18 +124,21 @@ def conv_tbc(input, weight, bias, pad=0):
 
 # ------------------------------------------------------------------------------ transposed
 @public(method=False)
+@visible
 def conv_transpose1d(input, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1):
     """The transpose of `conv1d`: (n, c, length), (c, k / groups, r), (k) -> (n, k, length')."""
     return convolve_transposed(1, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
 @public(method=False)
+@visible
 def conv_transpose2d(input, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1):
     """The transpose of `conv2d`: (n, c, h, w), (c, k / groups, r, s), (k) -> (n, k, h', w')."""
     return convolve_transposed(2, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
 @public(method=False)
+@visible
 def conv_transpose3d(input, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1):
     """The transpose of `conv3d`: (n, c, d, h, w), (c, k / groups, q, r, s), (k) -> (n, k, d', h', w')."""
     return convolve_transposed(3, input, weight, bias, stride, padding, output_padding, groups, dilation)

@@ -9,11 +9,13 @@ attribute.
 from flambeau.base.errors import ShapeError, fail
 from flambeau.base.lazy import LazyModule
 from flambeau.ops.elementwise import cast
+from flambeau.ops.interpose import visible
 from flambeau.ops.join import cat
 from flambeau.ops.kinds import Opaque
 from flambeau.ops.out import with_out
 from flambeau.ops.spec import op
 from flambeau.ops.view import narrow
+from flambeau.types.device import placed
 from flambeau.types.dtype import category, complex64, complex128, float32, float64, get_default_dtype
 from flambeau.types.shape import normalize_axes
 
@@ -89,7 +91,8 @@ class Fourier(Opaque):
 
 
 # ------------------------------------------------------------------------------ arguments
-def run(name, x, kind, s, dims, norm, inverse):
+@visible
+def fourier_transform(name, x, kind, s, dims, norm, inverse):
     """Check the arguments and transform."""
     if norm not in REVERSED:
         fail(name, "invalid normalization mode", norm, "None, 'forward', 'backward' or 'ortho'")
@@ -140,7 +143,7 @@ def _one_axis(name):
 
     @with_out
     def function(input, n=None, dim=-1, norm=None):
-        return run(name, input, kind, None if n is None else (n,), (dim,), norm, inverse)
+        return fourier_transform(name, input, kind, None if n is None else (n,), (dim,), norm, inverse)
     function.__name__, function.__doc__ = name, f"The one-dimensional transform {name} along `dim`."
     return function
 
@@ -151,7 +154,7 @@ def _many_axes(name):
     @with_out
     def function(input, s=None, dim=None, norm=None):
         sizes, dims = all_dims(name + "n", input, s, dim)
-        return run(name + "n", input, kind, sizes, dims, norm, inverse)
+        return fourier_transform(name + "n", input, kind, sizes, dims, norm, inverse)
     function.__name__, function.__doc__ = name + "n", f"The transform {name} along `dim` (None: all axes)."
     return function
 
@@ -162,7 +165,7 @@ def _two_axes(name):
     @with_out
     def function(input, s=None, dim=(-2, -1), norm=None):
         sizes, dims = all_dims(name + "2", input, s, dim)
-        return run(name + "2", input, kind, sizes, dims, norm, inverse)
+        return fourier_transform(name + "2", input, kind, sizes, dims, norm, inverse)
     function.__name__, function.__doc__ = name + "2", f"The transform {name} along two axes."
     return function
 
@@ -201,12 +204,14 @@ def _frequencies(values, dtype, requires_grad):
 
 
 @with_out
+@placed
 def fftfreq(n, d=1.0, *, dtype=None, layout=None, device=None, requires_grad=False):
     """The frequencies of fft's results for n values at distances d."""
     return _frequencies(numpy.fft.fftfreq(n, d), dtype, requires_grad)
 
 
 @with_out
+@placed
 def rfftfreq(n, d=1.0, *, dtype=None, layout=None, device=None, requires_grad=False):
     """The frequencies of rfft's results for n values at distances d."""
     return _frequencies(numpy.fft.rfftfreq(n, d), dtype, requires_grad)

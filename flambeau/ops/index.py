@@ -8,11 +8,11 @@ from flambeau.ops.kinds import Composite, Indexed
 from flambeau.ops.reduce import amax, amin
 from flambeau.ops.samples import ulps, unary_samples
 from flambeau.ops.wrapped import elements_of
-from flambeau.ops.spec import op
+from flambeau.ops.spec import REGISTRY, op
 from flambeau.runtime import _core
 from flambeau.runtime._core import Tensor
 from flambeau.types.dtype import int32, int64
-from flambeau.types.shape import normalize_axis, show_shape
+from flambeau.types.shape import normalize_axis, numel, show_shape
 
 numpy = LazyModule("numpy")
 
@@ -63,7 +63,6 @@ class AlongAxis(Indexed):
 
     dtypes = EVERY
     tolerance = ulps(0)
-    remembered = False          # the values of the index are checked at every call
     per_element = False         # the index has the shape of the elements, not of one axis
 
     def prepare(self, values):
@@ -80,18 +79,15 @@ class AlongAxis(Indexed):
     def verify(self, values):
         return values
 
+    def bounds(self, values):
+        """The index is checked against `size` where the op has one, else against the axis of its first operand."""
+        at = self.operands.index("index")
+        return ((at, -1, values["size"]) if "size" in values else (at, 0, values["dim"]),)
+
     def eager(self, values):
-        """Plans stand under keys that no call has: the native path would use them, the index unchecked."""
         if values[self.operands[0]].dtype.kind == "c":
             return self.on_pairs(values)
-        operands, attrs = self.split(values)
-        key = _core.signature_of(tuple(values.values()), self.native.operand_mask, ("checked",))
-        plan = None if key is None else self.native.plans.get(key)
-        if plan is None:
-            plan = plans.make_plan(self, values, operands, attrs)
-            if key is not None:
-                self.native.plans[key] = plan
-        return _core.run_planned(self.native, plan, operands)
+        return plans.run(self, values)
 
     def on_pairs(self, values):
         """Complex elements are read and written as pairs along a last axis."""
@@ -104,7 +100,9 @@ class AlongAxis(Indexed):
         if self.per_element:
             index = values["index"]
             pairs["index"] = expand(unsqueeze(index, index.ndim), (*index.shape, 2))
-        return view_as_complex(self.eager(pairs))
+        result = view_as_complex(self.eager(pairs))
+        plans.forget(self)
+        return result
 
 
 def check_sum(values, name):
@@ -256,15 +254,94 @@ class GatherSum(SumAt):
         return gather(grad, dim, index), None           # noqa: F821
 
 
+class OnFirstAxes(Composite):
+    """input[index, ...]: elements of the first axes by index tensors."""
+
+    dtypes = EVERY
+    tolerance = ulps(0)
+    internal = True
+    numbers = False
+
+    def eager(self, values):
+        if values["input"].dtype.kind == "c":
+            from flambeau.ops.reinterpret import view_as_complex, view_as_real
+            result = view_as_complex(self.eager(values | {"input": view_as_real(values["input"])}))
+            plans.forget(self)
+            return result
+        return plans.run(self, values)
+
+
+@op
+class Rows(OnFirstAxes):
+    """Slices of the first axis by an index of any shape; the slice `padding` gets no gradient."""
+
+    name = "_rows"
+    signature = "input, index, padding=None"
+    operands = ("input", "index")
+    shapes = ((5,), (4, 5), (2, 3, 5))
+
+    def samples(rng, shape):
+        return [rng.uniform(-3, 3, shape), rng.integers(0, shape[0], (2, 3))]
+
+    def prepare(self, values):
+        values["index"] = check_index("index", values["index"], values["input"].shape[0])
+        return values
+
+    def bounds(self, values):
+        return ((1, 0, 0),)
+
+    def compute(input, index, padding=None):
+        from flambeau.ops.view import reshape
+        picked = index_select(input, 0, reshape(index, (-1,)))          # noqa: F821
+        return reshape(picked, (*index.shape, *input.shape[1:]))
+
+    def reference(input, index, padding=None):
+        return input[index]
+
+    def derivative(grad, input, index, *, padding):
+        from flambeau.ops.view import reshape
+        count = numel(index.shape)
+        slices, flat = reshape(grad, (count, *input.shape[1:])), reshape(index, (count,))
+        if padding is not None:
+            kept = reshape(flat != padding, (count, *(1 for _ in input.shape[1:])))
+            slices = where(kept, slices, 0.0)
+        return index_sum(slices, 0, flat, input.shape[0]), None         # noqa: F821
+
+
+@op
+class Places(OnFirstAxes):
+    """input[first, second] for index tensors of one shape."""
+
+    name = "_places"
+    signature = "input, first, second"
+    operands = ("input", "first", "second")
+    shapes = ((4, 5), (2, 3, 5))
+
+    def samples(rng, shape):
+        return [rng.uniform(-3, 3, shape), *(rng.integers(0, size, (2, 4)) for size in shape[:2])]
+
+    def prepare(self, values):
+        for axis, name in enumerate(self.operands[1:]):
+            values[name] = check_index("index", values[name], values["input"].shape[axis])
+        return values
+
+    def bounds(self, values):
+        return ((1, 0, 0), (2, 0, 1))
+
+    def compute(input, first, second):
+        from flambeau.ops.view import reshape
+        flat = reshape(input, (numel(input.shape[:2]), *input.shape[2:]))
+        return _rows(flat, first * input.shape[1] + second)          # noqa: F821
+
+    def reference(input, first, second):
+        return input[first, second]
+
+
 def embedding(index, weight, padding_idx=None):
     """Rows of `weight` by index: (...), (count, width) -> (..., width)."""
-    from flambeau.ops.view import reshape
     if index.dtype not in (int32, int64):
         fail("embedding", "indices must be integers", index.dtype, "int64 or int32", kind=DTypeError)
-    if padding_idx is not None and weight.requires_grad:
-        rows = reshape(index, (-1, 1)) == padding_idx
-        picked = index_select(weight, 0, reshape(index, (-1,)))         # noqa: F821
-        picked = where(rows, picked.detach(), picked)
-    else:
-        picked = index_select(weight, 0, reshape(index, (-1,)))         # noqa: F821
-    return reshape(picked, (*index.shape, weight.shape[1]))
+    return _rows(weight, index, padding_idx)            # noqa: F821
+
+
+_core.set_index_ops(REGISTRY["_rows"].native, REGISTRY["_places"].native)

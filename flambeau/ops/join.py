@@ -6,7 +6,8 @@ from flambeau.ops import plans
 from flambeau.ops.create import full
 from flambeau.ops.elementwise import EVERY, cast
 from flambeau.ops.kinds import Op
-from flambeau.ops.spec import op
+from flambeau.ops.spec import REGISTRY, op
+from flambeau.ops.shape import select
 from flambeau.ops.view import narrow, unsqueeze
 from flambeau.ops.write import write
 from flambeau.runtime import _core
@@ -94,8 +95,30 @@ class Cat(Op):
         return tuple(parts)
 
 
+class Stack(Op):
+    """A stack that the native path made in one step, for the tape; elsewhere stack is cat of unsqueezed tensors."""
+
+    name = "stack"
+    signature = "tensors, dim=0"
+    operands = ("tensors",)
+    derivative_in_python = True
+
+    @staticmethod
+    def derivative(grad, *tensors, dim):
+        return tuple(select(grad, dim, number) for number in range(len(tensors)))
+
+
+STACK = Stack()
+STACK.native.joins = 2
+REGISTRY["cat"].native.joins = 1
+
+
 def stack(tensors, dim=0, *, out=None):
     """Tensors of one shape as slices of a new axis."""
+    if out is None:
+        made = _core.joined(STACK.native, tensors, dim)
+        if made is not NotImplemented:
+            return made
     tensors = tuple(tensors)
     if not tensors:
         fail("stack", "expected a non-empty list of tensors", kind=RuntimeError)

@@ -7,6 +7,7 @@ from flambeau.ops import linalg as dense, linalg_lu as elimination
 from flambeau.ops.complex_kernels import conjugate, parts
 from flambeau.ops.create import iota
 from flambeau.ops.elementwise import cast, where
+from flambeau.ops.interpose import visible
 from flambeau.ops.kinds import broadcast
 from flambeau.ops.linalg import mh, mt
 from flambeau.ops.linalg_lu import zero_one_permutation
@@ -69,6 +70,7 @@ def slogdet(A):
 
 
 @public(method=True)
+@visible
 def logdet(input):
     """log(det(input)); NaN where the determinant is negative."""
     sign, logarithm = dense._linalg_slogdet(input)
@@ -118,6 +120,7 @@ def _relative(A, atol, rtol):
 
 
 @public(method=True)
+@visible
 def pinverse(input, rcond=1e-15):
     """The pseudo-inverse of each matrix."""
     return pinv(input, rcond)
@@ -125,6 +128,7 @@ def pinverse(input, rcond=1e-15):
 
 # ------------------------------------------------------------------------------ systems
 @with_out
+@visible
 def solve(A, B, *, left=True):
     """X with A X = B (left=False: X A = B); B may be a vector for each matrix."""
     dense.matrices("solve", A, square=True)
@@ -148,6 +152,7 @@ def solve_ex(A, B, *, left=True, check_errors=False):
 
 
 @with_out
+@visible
 def solve_triangular(A, B, *, upper, left=True, unitriangular=False):
     """X with A X = B (left=False: X A = B) for triangular A."""
     dense.matrices("solve_triangular", A, square=True)
@@ -163,6 +168,7 @@ def solve_triangular(A, B, *, upper, left=True, unitriangular=False):
 
 @public(method=True)
 @with_out
+@visible
 def triangular_solve(b, A, upper=True, transpose=False, unitriangular=False):
     """(solution, A) of A X = b for triangular A."""
     matrix = mt(A) if transpose else A
@@ -171,6 +177,7 @@ def triangular_solve(b, A, upper=True, transpose=False, unitriangular=False):
 
 
 @with_out
+@visible
 def lstsq(A, B, rcond=None, *, driver=None):
     """The X of least squares |A X - B|, with residuals, rank and singular values (empty but for driver
     'gelsd', 'gelss').
@@ -200,6 +207,7 @@ def lstsq(A, B, rcond=None, *, driver=None):
 # ------------------------------------------------------------------------------ decompositions
 @public(method=True)
 @with_out
+@visible
 def cholesky(input, upper=False):
     """Lower triangular L with input = L L^T, or with `upper` its transpose."""
     return dense._linalg_cholesky(input, bool(upper))
@@ -220,6 +228,7 @@ def _factored(L, upper):
 
 @public(method=True)
 @with_out
+@visible
 def cholesky_solve(B, L, upper=False):
     """X with A X = B, where A = L L^T (or L^T L for `upper`)."""
     dense.matrices("cholesky_solve", L, B, square=True)
@@ -228,6 +237,7 @@ def cholesky_solve(B, L, upper=False):
 
 @public(method=True)
 @with_out
+@visible
 def cholesky_inverse(L, upper=False):
     """The inverse of A = L L^T (or L^T L for `upper`)."""
     dense.matrices("cholesky_inverse", L, square=True)
@@ -235,6 +245,7 @@ def cholesky_inverse(L, upper=False):
 
 
 @with_out
+@visible
 def qr_decomposition(A, mode="reduced"):
     """(Q, R) with A = Q R; mode 'complete' makes Q square, 'r' leaves it out."""
     if mode not in ("reduced", "complete", "r"):
@@ -254,12 +265,14 @@ def _complete_qr(A):
 
 @public(method=True)
 @with_out
+@visible
 def qr(input, some=True):
     """(Q, R) with input = Q R; Q is square unless `some`."""
     return qr_decomposition(input, "reduced" if some else "complete")
 
 
 @with_out
+@visible
 def svd_decomposition(A, full_matrices=True, *, driver=None):
     """(U, S, Vh) with A = U diag(S) Vh."""
     dense.matrices("svd", A)
@@ -281,6 +294,7 @@ def _completed(q):
 
 @public(method=True)
 @with_out
+@visible
 def svd(input, some=True, compute_uv=True):
     """(U, S, V) with input = U diag(S) V^H."""
     u, s, vh = svd_decomposition(input, not some)
@@ -288,30 +302,35 @@ def svd(input, some=True, compute_uv=True):
 
 
 @with_out
+@visible
 def svdvals(A, *, driver=None):
     """The singular values in descending order."""
     return dense._linalg_svd_reduced(A)[1]
 
 
 @with_out
+@visible
 def eigh(A, UPLO="L"):
     """(eigenvalues, eigenvectors) of symmetric matrices; only one triangle is read."""
     return dense._linalg_eigh(A, UPLO)
 
 
 @with_out
+@visible
 def eigvalsh(A, UPLO="L"):
     """The eigenvalues of symmetric matrices, ascending."""
     return dense._linalg_eigh(A, UPLO)[0]
 
 
 @with_out
+@visible
 def eig(A):
     """(eigenvalues, eigenvectors), both complex, of square matrices."""
     return dense._linalg_eig(A)
 
 
 @with_out
+@visible
 def eigvals(A):
     """The complex eigenvalues of square matrices."""
     return dense._linalg_eig(A)[0]
@@ -372,6 +391,7 @@ def lu(A, pivot=True, get_infos=False):
 
 @public(method=True)
 @with_out
+@visible
 def lu_solve(b, LU_data, LU_pivots):
     """X with A X = b from A's decomposition."""
     return lu_solve_factored(LU_data, LU_pivots, b)
@@ -452,6 +472,7 @@ def chain_matmul(*matrices):
 
 # ------------------------------------------------------------------------------ rank, condition
 @with_out
+@visible
 def matrix_rank(A, tol=None, hermitian=False, *, atol=None, rtol=None):
     """The number of singular values above max(atol, rtol * largest)."""
     dense.matrices("matrix_rank", A)
@@ -470,6 +491,7 @@ def matrix_rank(A, tol=None, hermitian=False, *, atol=None, rtol=None):
 
 
 @with_out
+@visible
 def cond(A, p=None):
     """The condition number of each matrix in the norm p (None: 2)."""
     from flambeau.ops.norms import matrix_norm
@@ -490,6 +512,7 @@ def tensorinv(A, ind=2):
 
 
 @with_out
+@visible
 def tensorsolve(A, B, dims=None):
     """X with tensordot(A, X, X.ndim) = B."""
     if dims is not None:
@@ -515,6 +538,7 @@ def linalg_vander(x, *, N=None):
 
 
 @with_out
+@visible
 def vecdot(x, y, *, dim=-1):
     """The sum of products along one axis, of the conjugates of x."""
     return total(conjugate(x) * y, dim)

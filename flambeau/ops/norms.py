@@ -5,6 +5,7 @@ import math
 from flambeau.base.errors import ArgumentError, DTypeError, ShapeError, fail
 from flambeau.base.lazy import LazyModule
 from flambeau.ops.elementwise import abs as magnitude, cast, sign, square, where
+from flambeau.ops.interpose import visible
 from flambeau.ops.kinds import Composite
 from flambeau.ops.mathematics import sqrt
 from flambeau.ops.out import with_out
@@ -199,6 +200,7 @@ class RowDistances(Composite):
 
 
 @public(method=False)
+@visible
 def cdist(x1, x2, p=2.0, compute_mode="use_mm_for_euclid_dist_if_necessary"):
     """The p-norm distance of each row of x1 from each row of x2: (..., P, M), (..., R, M) -> (..., P, R)."""
     for x in (x1, x2):

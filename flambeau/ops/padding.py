@@ -6,6 +6,7 @@
 from flambeau.base.errors import ArgumentError, ShapeError, fail
 from flambeau.ops.create import full, iota
 from flambeau.ops.index import index_select
+from flambeau.ops.interpose import visible
 from flambeau.ops.join import cat
 from flambeau.ops.spec import public
 from flambeau.ops.view import narrow
@@ -43,7 +44,7 @@ def pad(input, pad, mode="constant", value=None):
             out = cut(out, axis, before, after)
             out = padded_by_index(out, axis, max(before, 0), max(after, 0), mode)
         else:
-            out = padded_by_index(out, axis, before, after, mode)
+            out = padded_by_border(out, axis, before, after, mode)
     if mode == "constant":
         for axis, before, after in pairs:
             out = surround(out, axis, max(before, 0), max(after, 0), 0 if value is None else value)
@@ -114,6 +115,12 @@ def padded_by_index(x, axis, before, after, mode):
     else:
         place = remainder(place, size)
     return index_select(x, axis, place)
+
+
+@visible
+def padded_by_border(x, axis, before, after, mode):
+    """`padded_by_index` for the modes 'reflect' and 'replicate'."""
+    return padded_by_index(x, axis, before, after, mode)
 
 
 pad_function = pad          # for functions that have an argument of that name

@@ -164,17 +164,27 @@ def remember_view(operation, args, kwargs, values, result):
 _LAST = {}          # op -> the plan its last call ran, until `remember` takes it
 
 
+def forget(operation):
+    """The plan that ran last was for other operands than the call's: it must not be found by them."""
+    _LAST.pop(operation, None)
+
+
 def remember(operation, args, kwargs, values, result=None):
     """Let the native path find the plan of a call like this one next time."""
     plan = _LAST.pop(operation, None)
     given = (*args, *kwargs.values())
     if plan is None or len(given) > 16 or (kwargs and operation.native.operand_mask):
         return
-    if any(isinstance(g, Tensor) and g.numel() == 0 for g in given):
-        return
     mask = operation.native.operand_mask
-    operands = [g for i, g in enumerate(given) if isinstance(g, Tensor) or (mask >> i) & 1]
+    operands = []
+    for i, g in enumerate(given):
+        if isinstance(g, (tuple, list)) and g and isinstance(g[0], Tensor):
+            operands.extend(g)
+        elif isinstance(g, Tensor) or (mask >> i) & 1:
+            operands.append(g)
     wanted, _ = operation.split(values)
+    if any(isinstance(o, Tensor) and o.numel() == 0 for o in operands):
+        return
     if len(operands) != len(wanted) or any(a is not b for a, b in zip(operands, wanted)):
         return
     key = _core.signature_of(given, mask, tuple(kwargs) or None)
@@ -186,7 +196,11 @@ def remember(operation, args, kwargs, values, result=None):
 
 
 def make_plan(operation, values, operands, attrs):
-    return compiler().plan(*signature_and_graph(operation, values, operands, attrs))
+    plan = compiler().plan(*signature_and_graph(operation, values, operands, attrs))
+    rows = operation.bounds(values)
+    if rows:
+        plan.bounds = rows
+    return plan
 
 
 def signature_and_graph(operation, values, operands, attrs):

@@ -12,6 +12,7 @@ from flambeau.base.lazy import LazyModule
 from flambeau.ops.create import iota
 from flambeau.ops.elementwise import cast, sign, where
 from flambeau.ops.index import gather, gather_sum
+from flambeau.ops.interpose import visible
 from flambeau.ops.kinds import Window
 from flambeau.ops.normalize import narrow, widen
 from flambeau.ops.out import with_out
@@ -335,6 +336,7 @@ def avg_pool2d(input, kernel_size, stride=None, padding=0, ceil_mode=False, coun
 
 
 @with_out
+@visible
 def avg_pool3d(input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True,
                divisor_override=None):
     """The mean of each window: (n, c, d, h, w) -> (n, c, d', h', w')."""

@@ -3,6 +3,7 @@
 from flambeau.base.errors import ShapeError, fail
 from flambeau.ops.complex_kernels import conjugate
 from flambeau.ops.elementwise import mul
+from flambeau.ops.interpose import visible
 from flambeau.ops.matmul import bmm, matmul, same_dtype
 from flambeau.ops.out import with_out
 from flambeau.ops.reduce import sum as total
@@ -33,6 +34,7 @@ def expect_size(name, got, want):
 # ------------------------------------------------------------------------------ vectors
 @public(method=True)
 @with_out
+@visible
 def dot(input, tensor):
     """The sum of products of two vectors of one length."""
     expect_rank("dot", 1, input, tensor)
@@ -42,6 +44,7 @@ def dot(input, tensor):
 
 @public(method=True)
 @with_out
+@visible
 def vdot(input, other):
     """The sum of products of two vectors (of the conjugate of the first)."""
     return dot(conjugate(input), other)
@@ -49,6 +52,7 @@ def vdot(input, other):
 
 @public(method=True, aliases=("ger",))
 @with_out
+@visible
 def outer(input, vec2):
     """(n), (m) -> (n, m): every product."""
     if input.ndim != 1 or vec2.ndim != 1:
@@ -59,6 +63,7 @@ def outer(input, vec2):
 
 @public(method=True)
 @with_out
+@visible
 def inner(input, other):
     """Sums of products over the last axis of both."""
     if input.ndim == 0 or other.ndim == 0:
@@ -71,6 +76,7 @@ def inner(input, other):
 
 @public(method=True)
 @with_out
+@visible
 def mv(input, vec):
     """(n, m), (m) -> (n)."""
     expect_rank("mv", 2, input)
@@ -131,6 +137,7 @@ def added(name, input, product, beta, alpha):
 
 @public(method=True, inplace=True)
 @with_out
+@visible
 def addmm(input, mat1, mat2, *, beta=1, alpha=1):
     """beta * input + alpha * (mat1 @ mat2)."""
     expect_rank("addmm", 2, mat1, mat2)
@@ -139,6 +146,7 @@ def addmm(input, mat1, mat2, *, beta=1, alpha=1):
 
 @public(method=True, inplace=True)
 @with_out
+@visible
 def addmv(input, mat, vec, *, beta=1, alpha=1):
     """beta * input + alpha * (mat @ vec)."""
     return added("addmv", input, mv(mat, vec), beta, alpha)
@@ -146,6 +154,7 @@ def addmv(input, mat, vec, *, beta=1, alpha=1):
 
 @public(method=True, inplace=True)
 @with_out
+@visible
 def addr(input, vec1, vec2, *, beta=1, alpha=1):
     """beta * input + alpha * outer(vec1, vec2)."""
     return added("addr", input, outer(vec1, vec2), beta, alpha)
@@ -153,6 +162,7 @@ def addr(input, vec1, vec2, *, beta=1, alpha=1):
 
 @public(method=True, inplace=True)
 @with_out
+@visible
 def baddbmm(input, batch1, batch2, *, beta=1, alpha=1):
     """beta * input + alpha * bmm(batch1, batch2)."""
     return added("baddbmm", input, bmm(batch1, batch2), beta, alpha)
@@ -160,12 +170,14 @@ def baddbmm(input, batch1, batch2, *, beta=1, alpha=1):
 
 @public(method=True, inplace=True)
 @with_out
+@visible
 def addbmm(input, batch1, batch2, *, beta=1, alpha=1):
     """beta * input + alpha * the sum of the batch of products."""
     return added("addbmm", input, total(bmm(batch1, batch2), 0, dtype=batch1.dtype), beta, alpha)
 
 
 @public(method=True)
+@visible
 def trace(input):
     """The sum of the diagonal of a matrix."""
     if input.ndim != 2:
@@ -224,6 +236,7 @@ def _product(sizes):
 
 
 @public(method=False)
+@visible
 def bilinear(input1, input2, weight, bias=None):
     """(..., i), (..., j), weight (o, i, j) -> (..., o): input1 @ weight[o] @ input2, plus bias."""
     if tuple(input1.shape[:-1]) != tuple(input2.shape[:-1]):

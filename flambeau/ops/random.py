@@ -162,6 +162,23 @@ class DropoutWithKey(Composite):
         return dropout_with_key(grad, key, p)       # noqa: F821
 
 
+@op
+class DropoutWithMask(Composite):
+    """Each element times `scale` where the mask is true, else 0: dropout whose mask was drawn before."""
+
+    internal = True
+    signature = "input, mask, scale"
+    operands = ("input", "mask", "scale")
+    numbers = True
+    dtypes = FLOATING
+
+    def compute(input, mask, scale):
+        return where(mask, input * scale, 0.0)
+
+    def derivative(grad, x, mask, scale):
+        return dropout_with_mask(grad, mask, scale), None, None       # noqa: F821
+
+
 # ------------------------------------------------------------------------------ with rejection, on the host
 class HostDraw(Opaque):
     """A draw in shape and dtype of the first operand; `key` is an int64 tensor of one element."""
@@ -200,6 +217,21 @@ class LogGammaDraw(HostDraw):
             return numpy.where(valid, numpy.log(drawn) + boost, numpy.nan)
 
     def derivative(grad, out, concentration, key):
+        return grad * log_gamma_slope(concentration, out), None         # noqa: F821
+
+
+@op
+class LogGammaDrawn(Composite):
+    """Logarithms of gamma draws that were made elsewhere, with their slope in the concentration."""
+
+    internal = True
+    signature = "concentration, log_value"
+    operands = ("concentration", "log_value")
+
+    def compute(concentration, log_value):
+        return log_value * 1.0
+
+    def derivative(grad, out, concentration, log_value):
         return grad * log_gamma_slope(concentration, out), None         # noqa: F821
 
 

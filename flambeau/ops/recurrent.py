@@ -7,6 +7,7 @@ from flambeau.base.errors import ArgumentError, ShapeError, fail
 from flambeau.base.lazy import LazyModule
 from flambeau.ops import plans
 from flambeau.ops.activation import sigmoid
+from flambeau.ops.interpose import visible
 from flambeau.ops.join import cat, stack
 from flambeau.ops.kinds import Composite, Template
 from flambeau.ops.mathematics import tanh
@@ -361,6 +362,18 @@ def recurrent(mode, rows, starts, hidden, cell=None, *, weight_ih, weight_hh, bi
         results = recurrent_layer(*operands, mode, reverse, keep)       # noqa: F821
     results = results[:3 if mode == "lstm" else 2]
     return tuple(narrow(x, dtype) for x in results) if dtype.itemsize == 2 else results
+
+
+@visible
+def recurrent_gated(*args, **kwargs):
+    """`recurrent` of a GRU, which carries its state on as it is."""
+    return recurrent(*args, **kwargs)
+
+
+@visible
+def recurrent_plain(*args, **kwargs):
+    """`recurrent` of an RNN or LSTM."""
+    return recurrent(*args, **kwargs)
 
 
 def _projected_steps(projected, bounds, hidden, cell, weight_hh, bias_hh, weight_hr, reverse):

@@ -7,6 +7,7 @@ that view.
 from flambeau.base.errors import fail
 from flambeau.ops import plans
 from flambeau.ops import view as views
+from flambeau.ops.interpose import visible
 from flambeau.ops.kinds import View, contiguous_copy
 from flambeau.ops.shape import diagonal, select, swapaxes, swapdims
 from flambeau.ops.spec import FUNCTIONS, op, public
@@ -99,6 +100,7 @@ def view_as_real(input):
 
 
 @public(method=False)
+@visible
 def view_as_complex(input):
     """Pairs along the last axis, of size 2 and stride 1, as complex elements, a view."""
     if _complex_of(input.dtype) is None:
@@ -221,12 +223,15 @@ FUNCTIONS["resize_as_"] = resize_as_
 
 
 def set_(self, source=None, storage_offset=0, size=None, stride=None):
-    """Show the memory of another tensor (all, or a window of `size` and `stride`); None: no elements."""
+    """Show the memory of another tensor or storage (all, or a window of `size` and `stride`); None: no elements."""
     if is_wrapped(self):
         fail("set_", "a value of a function transform has no memory of its own", hint="use copy_")
     if source is None:
         self._assign(_core.empty_strided((0,), None, self.dtype))
         return self
+    if not isinstance(source, _core.Tensor):                # a storage
+        elements = source.elements()
+        source = elements if elements.dtype is self.dtype else elements.view(self.dtype)
     if source.dtype is not self.dtype:
         fail("set_", "Could not set tensor of another dtype", source.dtype, self.dtype)
     if size is not None:

@@ -10,6 +10,7 @@ from flambeau.base.lazy import LazyModule
 from flambeau.ops.create import full
 from flambeau.ops.elementwise import NUMBERS, cast, full_like, where
 from flambeau.ops.index import AlongAxis, bounds_of, check_index, gather, index_select, launch
+from flambeau.ops.interpose import visible
 from flambeau.ops.out import with_out
 from flambeau.ops.samples import ulps
 from flambeau.ops.shape import own_memory, put_view
@@ -377,6 +378,7 @@ def index_add(input, dim, index, source, *, alpha=1):
 
 
 @public(inplace=True)
+@visible
 def index_copy(input, dim, index, source):
     """input with source's slices at the places index[c] along `dim`."""
     same_dtype("index_copy", input, source)

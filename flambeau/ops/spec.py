@@ -9,7 +9,7 @@ import re
 import sys
 
 from flambeau.base.errors import ArgumentError, DTypeError, fail
-from flambeau.ops import interpose
+from flambeau.ops import interpose, overrides
 from flambeau.ops.wrapped import wrapped_among
 from flambeau.runtime import _core
 from flambeau.runtime._core import Tensor
@@ -112,6 +112,11 @@ class Op:
     def prepare(self, values):
         """Check and normalise the arguments; kinds override."""
         return values
+
+    def bounds(self, values):
+        """What a plan's calls check of the values of indices: rows (position of the index among the operands, position
+        of the operand that it indexes, axis), or (position, -1, size)."""
+        return ()
 
     def split(self, values):
         """(operands in order, attributes): a tensor-valued parameter is an operand, also inside a tuple."""
@@ -229,6 +234,9 @@ def set_complex(is_complex, call):
 def bind(operation, args, kwargs):
     """Hand a call to the interpreter on top: the level of a function transform or a tracer if one of its values takes
     part, else eager execution."""
+    claimed = overrides.claim(args, kwargs)
+    if claimed is not None:
+        return overrides.hand_over(operation.function, claimed, args, kwargs)
     if _core.get_mode() and interpose.stack():
         return interpose.intercept(operation, args, kwargs)
     out = kwargs.pop("out", None) if kwargs else None
@@ -288,6 +296,9 @@ def write_out(operation, out, result):
 
 def _operator(operation, a, b):
     """A Python operator whose operands the native path did not take."""
+    claimed = overrides.claim((a, b), {})
+    if claimed is not None:
+        return overrides.hand_over(*_method_call(operation, a, b, claimed))
     for value in (a, b):
         if not isinstance(value, (Tensor, int, float, complex)) and not _is_size(value):
             if type(value).__module__ == "numpy" and getattr(value, "ndim", 1) == 0:
@@ -295,6 +306,17 @@ def _operator(operation, a, b):
             return NotImplemented
     a, b = (v.item() if type(v).__module__ == "numpy" else v for v in (a, b))
     return bind(operation, (a, b), {})
+
+
+_REFLECTED = {"sub": "__rsub__", "div": "__rtruediv__", "pow": "__rpow__", "floor_divide": "__rfloordiv__",
+              "remainder": "__rmod__", "matmul": "__rmatmul__"}
+
+
+def _method_call(operation, a, b, claimed):
+    """The method, and its arguments, that an operator stands for."""
+    if isinstance(a, Tensor):
+        return getattr(Tensor, operation.name), claimed, (a, b), {}
+    return getattr(Tensor, _REFLECTED.get(operation.name, operation.name)), claimed, (b, a), {}
 
 
 def _is_size(value):

@@ -3,7 +3,8 @@
 from flambeau.base.errors import fail
 from flambeau.ops.create import iota
 from flambeau.ops.elementwise import abs as magnitude
-from flambeau.ops.fourier import run
+from flambeau.ops.fourier import fourier_transform
+from flambeau.ops.interpose import visible
 from flambeau.ops.padding import pad
 from flambeau.ops.reinterpret import view_as_complex, view_as_real
 from flambeau.ops.scatter import index_add
@@ -26,6 +27,7 @@ def frame_window(name, like, n_fft, win_length, window, dtype):
 
 
 @public(method=True)
+@visible
 def stft(input, n_fft, hop_length=None, win_length=None, window=None, center=True, pad_mode="reflect",
          normalized=False,
          onesided=None, return_complex=None, align_to_window=None):
@@ -50,7 +52,7 @@ def stft(input, n_fft, hop_length=None, win_length=None, window=None, center=Tru
                          input.dtype)
     frames = unfold(x, -1, n_fft, hop) * shape
     one_sided = (onesided if onesided is not None else True) and input.dtype.kind != "c"
-    spectra = run("stft", frames, "r2c" if one_sided else "c2c", None, (-1,), "ortho" if normalized else None,
+    spectra = fourier_transform("stft", frames, "r2c" if one_sided else "c2c", None, (-1,), "ortho" if normalized else None,
                   False)
     spectra = transpose(spectra, -1, -2)
     if input.ndim == 1:
@@ -76,7 +78,7 @@ def istft(input, n_fft, hop_length=None, win_length=None, window=None, center=Tr
     if not one_sided and not return_complex:
         spectra = narrow(spectra, -1, 0, n_fft // 2 + 1)
     kind = "c2c" if return_complex else "c2r"
-    frames = run("istft", spectra, kind, (n_fft,), (-1,), norm, True)              # (batch, windows, n_fft)
+    frames = fourier_transform("istft", spectra, kind, (n_fft,), (-1,), norm, True)              # (batch, windows, n_fft)
     real = float64 if input.dtype is complex128 else float32
     shape = frame_window("istft", frames, n_fft, n_fft if win_length is None else win_length, window, real)
     batch, count = frames.shape[0], frames.shape[1]

@@ -13,6 +13,7 @@ from flambeau.ops.create import full
 from flambeau.ops.elementwise import cast, minimum, where
 from flambeau.ops.host import array_of, tensor_of
 from flambeau.ops.index import bounds_of, gather, gather_sum
+from flambeau.ops.interpose import visible
 from flambeau.ops.kinds import composite
 from flambeau.ops.mathematics import sqrt
 from flambeau.ops.normalize import narrow, norm, var_mean, widen
@@ -238,6 +239,7 @@ INTERPOLATIONS = ("linear", "lower", "higher", "midpoint", "nearest")
 
 @public()
 @with_out
+@visible
 def quantile(input, q, dim=None, keepdim=False, *, interpolation="linear"):
     """The q-th quantiles of all elements or along `dim`; NaN where a line has one.
 
@@ -253,6 +255,7 @@ def quantile(input, q, dim=None, keepdim=False, *, interpolation="linear"):
 
 @public()
 @with_out
+@visible
 def nanquantile(input, q, dim=None, keepdim=False, *, interpolation="linear"):
     """As `quantile`, of the elements that are not NaN; NaN where there is none."""
     return _quantile("nanquantile", input, q, dim, keepdim, interpolation, True)
@@ -402,6 +405,7 @@ def dist(input, other, p=2):
 
 @public(inplace=True)
 @with_out
+@visible
 def renorm(input, p, dim, maxnorm):
     """Slices along `dim` whose p-norm is above `maxnorm` are scaled down to it."""
     dim = normalize_axis(dim, input.ndim, "renorm")

@@ -43,6 +43,8 @@ def row_major(x):
     """A row-major copy of a real tensor, on the tape."""
     from flambeau.ops.write import write
     copying = _copy_op()
+    if x.is_shape_only:
+        return _core.shape_only(tuple(x.shape), x.dtype)
     out = _core.empty_strided(tuple(x.shape), None, x.dtype)
     plain = x.detach() if x.requires_grad else x
     if x.dtype.kind == "c":

@@ -13,6 +13,7 @@ from flambeau.ops.out import with_out
 from flambeau.ops.reinterpret import detach, view_as_complex, view_as_real
 from flambeau.ops.samples import unary_samples
 from flambeau.ops.shape import atleast_1d, atleast_2d, atleast_3d, ravel, tensor_list
+from flambeau.types.device import placed
 from flambeau.types.dtype import bool_
 from flambeau.ops.spec import FUNCTIONS, REGISTRY, op, public, write_out
 from flambeau.ops.view import clone, expand, permute, reshape, slice_, transpose, unsqueeze
@@ -229,12 +230,14 @@ def _triangle_indices(name, function, row, col, offset, dtype):
 
 
 @public(method=False)
+@placed
 def tril_indices(row, col, offset=0, *, dtype=None, device=None, layout=None, requires_grad=False):
     """(2, count): rows and columns of the elements on and below a diagonal of a row x col matrix."""
     return _triangle_indices("tril_indices", numpy.tril_indices, row, col, offset, dtype)
 
 
 @public(method=False)
+@placed
 def triu_indices(row, col, offset=0, *, dtype=None, device=None, layout=None, requires_grad=False):
     """(2, count): rows and columns of the elements on and above a diagonal of a row x col matrix."""
     return _triangle_indices("triu_indices", numpy.triu_indices, row, col, offset, dtype)

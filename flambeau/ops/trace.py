@@ -8,6 +8,7 @@ import threading
 
 from flambeau.base.errors import fail
 from flambeau.ir.graph import Graph, Literal, Node, Value
+from flambeau.ops.overrides import disabled_torch_function
 from flambeau.runtime._core import Size, Tensor
 from flambeau.types import dtype as dtypes
 from flambeau.types.dim import Dim, substitute
@@ -33,6 +34,7 @@ class Traced(Tensor):
     """A tensor that stands for a graph value: dtype and sizes, no elements."""
 
     is_traced = True
+    __torch_function__ = disabled_torch_function
 
     @classmethod
     def make(cls, tracer, value):

@@ -8,6 +8,7 @@ from flambeau.ops.host import tensor_of
 from flambeau.ops.spec import public
 from flambeau.ops.special_bessel import bessel_i
 from flambeau.types.info import LAYOUTS
+from flambeau.types.device import placed
 from flambeau.types.dtype import get_default_dtype
 
 numpy = LazyModule("numpy")
@@ -68,13 +69,14 @@ def _symmetric(name):
     def function(M, *, sym=True, dtype=None, layout=None, device=None, requires_grad=False):
         return window(name, M, sym, dtype, layout, requires_grad)
     function.__name__, function.__doc__ = name, f"The {name} window of M values, symmetric or periodic."
-    return function
+    return placed(function)
 
 
 bartlett, blackman, cosine, hamming, hann, nuttall = map(_symmetric, (
     "bartlett", "blackman", "cosine", "hamming", "hann", "nuttall"))
 
 
+@placed
 def exponential(M, *, center=None, tau=1.0, sym=True, dtype=None, layout=None, device=None,
                 requires_grad=False):
     """exp(-|n - center| / tau)."""
@@ -85,6 +87,7 @@ def exponential(M, *, center=None, tau=1.0, sym=True, dtype=None, layout=None, d
     return window("exponential", M, sym, dtype, layout, requires_grad, center, tau)
 
 
+@placed
 def gaussian(M, *, std=1.0, sym=True, dtype=None, layout=None, device=None, requires_grad=False):
     """exp(-(n - middle)^2 / (2 std^2))."""
     if std <= 0:
@@ -92,6 +95,7 @@ def gaussian(M, *, std=1.0, sym=True, dtype=None, layout=None, device=None, requ
     return window("gaussian", M, sym, dtype, layout, requires_grad, std)
 
 
+@placed
 def kaiser(M, *, beta=12.0, sym=True, dtype=None, layout=None, device=None, requires_grad=False):
     """i0(beta sqrt(1 - t^2)) / i0(beta) at points t from -1 to 1."""
     if beta < 0:
@@ -99,6 +103,7 @@ def kaiser(M, *, beta=12.0, sym=True, dtype=None, layout=None, device=None, requ
     return window("kaiser", M, sym, dtype, layout, requires_grad, beta)
 
 
+@placed
 def general_cosine(M, *, a, sym=True, dtype=None, layout=None, device=None, requires_grad=False):
     """A sum of cosines with the weights `a` and alternating signs."""
     if not isinstance(a, (list, tuple)):
@@ -108,6 +113,7 @@ def general_cosine(M, *, a, sym=True, dtype=None, layout=None, device=None, requ
     return window("general_cosine", M, sym, dtype, layout, requires_grad, tuple(a))
 
 
+@placed
 def general_hamming(M, *, alpha=0.54, sym=True, dtype=None, layout=None, device=None, requires_grad=False):
     """alpha - (1 - alpha) cos(2 pi n / (M - 1))."""
     return window("general_hamming", M, sym, dtype, layout, requires_grad, alpha)
@@ -120,13 +126,14 @@ def _periodic(name):
         return window(name, window_length, not periodic, dtype, layout, requires_grad, kind=RuntimeError)
     function.__name__ = f"{name}_window"
     function.__doc__ = f"The {name} window of so many values, periodic by default."
-    return public(method=False)(function)
+    return public(method=False)(placed(function))
 
 
 bartlett_window, blackman_window, hann_window = map(_periodic, ("bartlett", "blackman", "hann"))
 
 
 @public(method=False)
+@placed
 def hamming_window(window_length, periodic=True, alpha=0.54, beta=0.46, *, dtype=None, layout=None,
                    device=None,
                    pin_memory=False, requires_grad=False):
@@ -136,6 +143,7 @@ def hamming_window(window_length, periodic=True, alpha=0.54, beta=0.46, *, dtype
 
 
 @public(method=False)
+@placed
 def kaiser_window(window_length, periodic=True, beta=12.0, *, dtype=None, layout=None, device=None,
                   pin_memory=False, requires_grad=False):
     """i0(beta sqrt(1 - t^2)) / i0(beta) at points t from -1 to 1."""

@@ -8,6 +8,7 @@ unwraps its values and calls the op again, so levels stack to any depth and Pyth
 import threading
 
 from flambeau.base.errors import fail
+from flambeau.ops.overrides import disabled_torch_function
 from flambeau.runtime._core import Size, Tensor
 
 
@@ -28,6 +29,7 @@ class Wrapped(Tensor):
     """
 
     is_wrapped = True
+    __torch_function__ = disabled_torch_function
     takes_complex = False       # True: the level runs ops on complex elements itself
 
     @classmethod

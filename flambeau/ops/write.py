@@ -7,7 +7,7 @@ was, with `result` in the view's window" (see strided.py), and every view of it 
 import ctypes
 
 from flambeau.base.errors import fail
-from flambeau.ops import elementwise, plans, strided
+from flambeau.ops import elementwise, overrides, plans, strided
 from flambeau.ops.spec import REGISTRY, bind
 from flambeau.ops.wrapped import is_wrapped
 from flambeau.runtime import _core
@@ -135,6 +135,9 @@ def shown_by(target):
 def inplace(operation, args, kwargs=None):
     """args[0].op_(...): compute out of place, then write into the target."""
     target, kwargs = args[0], kwargs or {}
+    claimed = overrides.claim(args, kwargs)
+    if claimed is not None:
+        return overrides.hand_over(getattr(Tensor, operation.name + "_"), claimed, args, kwargs)
     if getattr(type(target), "is_traced", False):
         fail(operation.name, "in-place writes to traced values are not captured yet",
              hint="use the out-of-place form")
@@ -154,7 +157,8 @@ def _saves(node, target):
 
 def _name_writer(target, name):
     """The note of a write names the in-place op, not the copy that it is made of."""
-    target.storage_.name_write(name)
+    if target.storage_ is not None:             # a meta tensor has none
+        target.storage_.name_write(name)
 
 
 def assign(operation, target, result):

@@ -6,10 +6,11 @@ cimport cython
 from cpython.bool cimport PyBool_Check
 from cpython.buffer cimport PyBuffer_Release
 from cpython.float cimport PyFloat_AsDouble, PyFloat_CheckExact
+from cpython.list cimport PyList_CheckExact
 from cpython.long cimport PyLong_CheckExact
 from cpython.object cimport PyObject, PyObject_GenericSetAttr, PyTypeObject
 from cpython.ref cimport Py_INCREF
-from cpython.tuple cimport PyTuple_CheckExact, PyTuple_New, PyTuple_SET_ITEM
+from cpython.tuple cimport PyTuple_Check, PyTuple_CheckExact, PyTuple_New, PyTuple_SET_ITEM
 from cpython.unicode cimport PyUnicode_CheckExact
 from libc.math cimport floor
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
@@ -64,12 +65,14 @@ include "layout.pxi"
 include "dispatch.pxi"
 include "pointwise.pxi"
 include "many.pxi"
+include "twister.pxi"
 DEF MAX_PLACES = 128
 DEF MAX_REGISTERS = 2048
 
 include "plan.pxi"
 include "indexing.pxi"
 include "views.pxi"
+include "join.pxi"
 include "tape.pxi"
 include "engine.pxi"
 include "members.pxi"

@@ -131,6 +131,7 @@ cdef class NativeOp:
     cdef PyObject** table                # arity 1: CODES entries, arity 2: CODES * CODES
     cdef public dict plans               # signature -> Plan or PointwisePlan
     cdef public object view_rule         # of a view: its BackwardRule; calls are found again (views.pxi)
+    cdef public int joins                # 1: joins tensors along an axis, 2: along a new one (join.pxi)
     cdef public int64_t operand_mask     # positional arguments whose numbers are operands, not attributes
     cdef PyMethodDef method
     cdef bytes method_name, method_doc
@@ -355,6 +356,8 @@ cdef public PyObject* flambeau_op_entry(PyObject* self, PyObject** args, Py_ssiz
     if fl_mode == 0:
         if op.view_rule is not None:
             out = call_view(op, args, n, names)
+        elif op.joins:
+            out = call_join(op, args, n, names)
         elif op.arity == 0:
             out = call_planned(op, args, n, names)
         elif names == NULL and op.arity == n:

@@ -95,7 +95,41 @@ cdef object get_item(Tensor t, index):
             if fl_grad_enabled and t.needs_grad:
                 _HOOKS["record_index"](t, out, index)
             return out
+        found = take_places(t, index)
+        if found is not NotImplemented:
+            return found
     return _HOOKS["get_item"](t, index)
+
+
+cdef NativeOp _ROWS = None           # the ops that read slices of the first axis by an index tensor,
+cdef NativeOp _PLACES = None         # and of the first two by a pair of them
+
+
+def set_index_ops(NativeOp rows, NativeOp places):
+    """Name the ops that `tensor[index]` is for index tensors."""
+    global _ROWS, _PLACES
+    _ROWS, _PLACES = rows, places
+
+
+cdef inline bint is_index(object o) noexcept:
+    """A plain int64 tensor with axes."""
+    return is_plain(<PyObject*>o) and (<Tensor>o).code == 5 and (<Tensor>o).ndim_ > 0
+
+
+cdef object take_places(Tensor t, index):
+    """t[index] by the plan of such a call before; NotImplemented where there is none or Python is needed."""
+    cdef PyObject* args[3]
+    args[0], args[1] = <PyObject*>t, <PyObject*>index
+    if is_index(index):
+        return call_planned(_ROWS, args, 2, NULL) if t.ndim_ else NotImplemented
+    if not PyTuple_CheckExact(index) or len(<tuple>index) != 2 or t.ndim_ < 2:
+        return NotImplemented
+    args[1], args[2] = PyTuple_items(index)[0], PyTuple_items(index)[1]
+    if not is_index(<object>args[1]) or not is_index(<object>args[2]):
+        return NotImplemented
+    if not same_shape(<Tensor>args[1], <Tensor>args[2]):
+        return NotImplemented
+    return call_planned(_PLACES, args, 3, NULL)
 
 
 def basic_view(Tensor t, tuple index):

@@ -72,8 +72,9 @@ cdef class Plan:
     cdef list steps
     cdef list outputs
     cdef object random
-    cdef list rules
+    cdef dict rules                      # BackwardRule by the mask of operands that need a gradient
     cdef public object spec
+    cdef public object bounds            # (index operand, operand that it indexes or -1, axis or size) that calls check
     cdef public object specialise        # function(operands) -> the Plan that is quickest for their sizes, or None
     cdef Plan special                    # what it said for the sizes in the registers,
     cdef int special_round, special_threads     # since autotuning was switched on, for so many threads
@@ -95,7 +96,7 @@ cdef class Plan:
         self.steps = [Step(s) for s in spec["steps"]]
         self.outputs = [Output(o) for o in spec["outputs"]]
         self.n_outputs, self.random = len(self.outputs), spec["random"]
-        self.rules = [None] * (1 << self.n_inputs) if self.n_inputs <= 8 else None
+        self.rules = {}
         if self.n_inputs + self.n_buffers > MAX_PLACES or self.n_registers > MAX_REGISTERS:
             raise ValueError("a plan with too many operands or sizes")
 
@@ -377,11 +378,14 @@ cdef object make_signature(PyObject** args, Py_ssize_t n, int64_t operand_mask, 
         elif PyLong_CheckExact(<object>args[i]):
             item = INT_SCALAR if (operand_mask >> i) & 1 else <object>args[i]
             tags = tags * 8 + 4
-        elif args[i] == <PyObject*>None or PyTuple_CheckExact(<object>args[i]) or PyUnicode_CheckExact(<object>args[i]):
+        elif args[i] == <PyObject*>None or PyUnicode_CheckExact(<object>args[i]) or isinstance(<object>args[i], _DTYPE):
             item = <object>args[i]
             tags = tags * 8 + 5
         else:
-            return None
+            item = several_key(<object>args[i])
+            if item is None:
+                return None
+            tags = tags * 8 + 6
         Py_INCREF(item)
         PyTuple_SET_ITEM(key, i, item)
     item = tags
@@ -391,6 +395,39 @@ cdef object make_signature(PyObject** args, Py_ssize_t n, int64_t operand_mask, 
     Py_INCREF(item)
     PyTuple_SET_ITEM(key, n + 1, item)
     return key
+
+
+cdef tuple several_key(values):
+    """What a tuple or list says in a signature: the layouts of tensors, the numbers of sizes; else None."""
+    cdef tuple key
+    cdef Py_ssize_t i, n
+    cdef object item
+    if not PyList_CheckExact(values) and not isinstance(values, tuple):
+        return None
+    n = len(values)
+    if n == 0 or not isinstance(values[0], Tensor):
+        return sizes_of(values)
+    key = PyTuple_New(n + 1)
+    for i in range(n):
+        item = values[i]
+        if not is_plain(<PyObject*>item) or (<Tensor>item).ndim_ > 16:
+            return None
+        item = layout_key(<Tensor>item)
+        Py_INCREF(item)
+        PyTuple_SET_ITEM(key, i, item)
+    Py_INCREF(Tensor)
+    PyTuple_SET_ITEM(key, n, Tensor)        # no tuple of numbers looks like it
+    return key
+
+
+cdef tuple sizes_of(values):
+    """A tuple, a list of whole numbers or a Size as a tuple; None for another list."""
+    if PyTuple_CheckExact(values):
+        return values
+    for value in values:
+        if not PyLong_CheckExact(value):
+            return None
+    return tuple(values)
 
 
 cdef object call_planned(NativeOp op, PyObject** args, Py_ssize_t n, PyObject* names):
@@ -417,12 +454,58 @@ cdef object call_planned(NativeOp op, PyObject** args, Py_ssize_t n, PyObject* n
     if plan is None:
         return NotImplemented
     for i in range(n):
-        if is_plain(args[i]) and (<Tensor>args[i]).storage is None:
-            return NotImplemented        # a meta tensor: only its sizes are worked out
         if is_tensor(args[i]) or ((op.operand_mask >> i) & 1 and args[i] != <PyObject*>None):
             items[count] = args[i]
             count += 1
+        elif PyTuple_Check(<object>args[i]) or PyList_CheckExact(<object>args[i]):
+            count = add_tensors(<object>args[i], items, count)
+    for i in range(count):
+        if is_plain(items[i]) and (<Tensor>items[i]).storage is None:
+            return NotImplemented        # a meta tensor: only its sizes are worked out
+    if isinstance(plan, Plan) and (<Plan>plan).bounds is not None and not inside(<Plan>plan, items):
+        return NotImplemented            # an index that is negative or too large: Python knows what to do
     return run_recorded(op, plan, items)
+
+
+cdef int add_tensors(values, PyObject** items, int count) except -1:
+    """The tensors of a tuple or list behind the `count` operands that are known; returns how many there are now."""
+    cdef PyObject* item
+    for value in values:
+        item = <PyObject*>value
+        if not is_tensor(item):
+            break
+        if count >= MAX_PLACES:
+            raise RuntimeError("a call with too many tensors")
+        items[count] = item
+        count += 1
+    return count
+
+
+cdef bint inside(Plan plan, PyObject** items) except -1:
+    """Whether the index operands that `plan.bounds` names are from 0 to below their sizes (row-major, int32 or int64)."""
+    cdef int index, source, axis
+    cdef int64_t k, size
+    cdef int64_t* wide
+    cdef int32_t* narrow
+    cdef Tensor t
+    cdef uint64_t worst = 0
+    for index, source, axis in plan.bounds:
+        t = <Tensor>items[index]
+        size = axis if source < 0 else (<Tensor>items[source]).dims[axis]
+        if not t.contiguous_:
+            return False
+        worst = 0
+        if _ITEMSIZE[t.code] == 8:
+            wide = <int64_t*>t.first
+            for k in range(t.numel_):
+                worst = max(worst, <uint64_t>wide[k])
+        else:
+            narrow = <int32_t*>t.first
+            for k in range(t.numel_):
+                worst = max(worst, <uint64_t><int64_t>narrow[k])
+        if worst >= <uint64_t>size and t.numel_:
+            return False
+    return True
 
 
 cdef object run_recorded(NativeOp op, plan, PyObject** items):
@@ -490,11 +573,9 @@ cdef int record_plan(NativeOp op, Plan plan, PyObject** items, tuple outputs) ex
         any_float |= 6 <= out.code <= 11
     if not any_float:
         return 0
-    found = None if plan.rules is None else plan.rules[mask]
+    found = plan.rules.get(mask)
     if found is None:
-        found = _HOOKS["backward_rule"](op.python, plan, mask)
-        if plan.rules is not None:
-            plan.rules[mask] = found
+        found = plan.rules[mask] = _HOOKS["backward_rule"](op.python, plan, mask)
     rule = <BackwardRule>found
     node = new_node(op, rule, items, plan.n_inputs, len(outputs))
     node.attrs = plan.spec["attrs"]

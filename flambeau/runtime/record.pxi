@@ -6,14 +6,16 @@ DEF MAX_RANK = 32
 cdef int _ITEMSIZE[16]       # by dtype code; filled by `configure`
 cdef object _DTYPES = ()     # dtype code -> DType
 cdef dict _CODES = {}        # DType -> code
+cdef type _DTYPE = type(None)           # the class of dtypes
 cdef object _CPU = None
 cdef dict _HOOKS = {}        # name -> Python function: what the record asks of the layers above
 
 
 def configure(dtypes, device, hooks):
     """Fill the tables that the runtime takes from Python: dtypes by code, the CPU device, callbacks by name."""
-    global _DTYPES, _CPU
+    global _DTYPES, _CPU, _DTYPE
     _DTYPES = tuple(dtypes)
+    _DTYPE = type(_DTYPES[0])
     for code, d in enumerate(dtypes):
         _ITEMSIZE[code] = d.itemsize
         _CODES[d] = code

@@ -27,6 +27,10 @@ cdef object view_key(Tensor x, PyObject** args, Py_ssize_t n, PyObject* names):
     PyTuple_SET_ITEM(key, 0, item)
     for i in range(1, n):
         item = <object>args[i]
+        if PyList_CheckExact(item):
+            item = sizes_of(item)
+            if item is None:
+                raise TypeError("a list that holds no sizes")
         Py_INCREF(item)
         PyTuple_SET_ITEM(key, i, item)
     item = <object>names

@@ -1,10 +1,10 @@
 """Indexing beyond ints and slices, and assignment to an index."""
 
 from flambeau.base.errors import fail
-from flambeau.ops import plans
+from flambeau.ops import overrides, plans
 from flambeau.ops.chosen import as_mask, true_places
 from flambeau.ops.elementwise import cast, full_like, where
-from flambeau.ops.index import check_index, index_select
+from flambeau.ops.index import _places, _rows, check_index, index_select
 from flambeau.ops.shape import select
 from flambeau.ops.spec import REGISTRY, Op, write_out
 from flambeau.ops.view import expand, reshape, slice_
@@ -58,6 +58,9 @@ def basic_view(x, items):
 
 def get_item(x, index):
     """x[index] for what the native path does not take: index tensors, masks, lists, NumPy numbers."""
+    claimed = overrides.claim((x, *index) if type(index) is tuple else (x, index), {})
+    if claimed is not None:
+        return overrides.hand_over(Tensor.__getitem__, claimed, (x, index), {})
     items = list(index) if isinstance(index, tuple) else [index]
     items = [simple_index(i) for i in items]
     by_ops = getattr(type(x), "is_traced", False) or is_wrapped(x)
@@ -68,8 +71,12 @@ def get_item(x, index):
     if len(items) == 1 and items[0].dtype is bool_ and items[0].ndim:
         return _masked(x, items[0])
     items = _expand_masks(x, items)
-    if len(items) == 1 and isinstance(items[0], Tensor) and items[0].ndim == 1 and x.ndim:
-        return index_select(x, 0, items[0])
+    if by_ops or not 1 <= len(items) <= x.ndim:
+        return _advanced(x, items)
+    if len(items) == 1 and isinstance(items[0], Tensor) and items[0].dtype is int64:
+        return _rows(x, items[0])
+    if len(items) == 2 and all(isinstance(i, Tensor) and i.dtype is int64 and i.shape == items[0].shape for i in items):
+        return _places(x, *items)
     return _advanced(x, items)
 
 
@@ -225,6 +232,9 @@ def _apply_basic(x, items):
 
 def set_item(x, index, value):
     """x[index] = value, on the tape where x or the value is."""
+    claimed = overrides.claim((x, index, value), {})
+    if claimed is not None:
+        return overrides.hand_over(Tensor.__setitem__, claimed, (x, index, value), {})
     items = [simple_index(i) for i in (index if isinstance(index, tuple) else (index,))]
     check_write("setitem", x)
     source = _as_source(x, value)
