@@ -25,7 +25,7 @@ cdef extern from *:
     """
     static __thread int fl_mode = 0;
     static __thread int fl_grad_enabled = 1;
-    static __thread int fl_watch = 0;          /* what recording does besides: WATCH_SAVED, WATCH_SOURCE */
+    static __thread int fl_watch = 0;          /* what recording does besides: WATCH_SAVED */
     #define fl_set_mode(m) (fl_mode = (m))
     #define fl_set_grad_enabled(m) (fl_grad_enabled = (m))
     #define fl_set_watch(m) (fl_watch = (m))

@@ -97,6 +97,8 @@ cdef class Walk:
 
     cdef object run_hooks(self, Node node, grad):
         for number, function in list(node.hooks):
+            if number < 0:                          # after the step
+                continue
             g = grad[number] if isinstance(grad, list) else grad
             if isinstance(function, weakref_ref):
                 t = function()
@@ -123,8 +125,10 @@ cdef class Walk:
         cdef int i
         if node.released:
             node.check()
-        if self.create_graph or rule.executor is None:
+        if self.create_graph or rule.executor is None or node.hooked_after():
             grads = _HOOKS["derivative"](node, grad)
+            if node.hooked_after():
+                grads = _HOOKS["after_node"](node, grads, grad)
             for i in range(node.n_inputs):
                 if node.edges[i].target != NULL and grads[i] is not None:
                     if self.examined:

@@ -4,7 +4,6 @@
 DEF INLINE_EDGES = 3
 DEF OUTPUT_RANK = 4          # sizes of a single output that a node notes
 DEF WATCH_SAVED = 1          # saved tensors go through the hooks of saved_tensors_hooks
-DEF WATCH_SOURCE = 2         # nodes keep the line that made them (anomaly detection, explain)
 
 cdef struct Edge:
     PyObject* target         # Node, or leaf Tensor to accumulate into, or NULL: no gradient wanted
@@ -43,6 +42,18 @@ cdef void dig() noexcept:
     _digging = False
 
 
+cdef extern from "frames.h":
+    PyObject* frames_user(int* byte) noexcept
+    int frames_line(PyObject* code, int byte)
+    void frames_set_folder(const char* folder, Py_ssize_t size) noexcept
+
+
+def set_own_folder(str folder):
+    """Frames of files below `folder` are not the program's: nodes note the line of the frame outside it."""
+    name = folder.encode()
+    frames_set_folder(name, len(name))
+
+
 @cython.no_gc
 @cython.freelist(1024)
 cdef class Node:
@@ -58,7 +69,8 @@ cdef class Node:
     cdef int64_t sequence
     cdef object pending          # gradient received so far: Tensor, or list of one an output
     cdef object hooks            # list of (output number, function or weak reference to a retaining tensor)
-    cdef object source           # (file, line) when it is recorded
+    cdef PyObject* code          # of the program's function that made the call, NULL if there is none,
+    cdef int byte                # and the place of the call in it
     cdef object packed           # list of [input or -1 - output, packed value, unpack function, shape record]
     cdef object info             # what users and hooks keep with the node, a dict made when first needed
     cdef bint released
@@ -76,6 +88,8 @@ cdef class Node:
             if self.edges != self.inline_edges:
                 free(self.edges)
             dig()
+        if self.code != NULL:
+            cpython_decref(self.code)
 
     def name(self):
         return self.op.backward_name
@@ -125,8 +139,10 @@ cdef class Node:
 
     @property
     def recorded_at(self):
-        """(file, line) of the call, where it was recorded."""
-        return self.source
+        """(file, line) of the program's call, None where no line of the program led to it."""
+        if self.code == NULL:
+            return None
+        return (<object>self.code).co_filename, frames_line(self.code, self.byte)
 
     def __getattr__(self, name):
         """_saved_self, _saved_other, _saved_result, ...: what the call saved, by the name of the operand."""
@@ -189,9 +205,24 @@ cdef class Node:
         t.node, t.output_nr, t.needs_grad = self, number, True
         return t
 
-    def register_hook(self, function):
-        """Call function(grad) when this node's gradient is complete; what it returns replaces it."""
-        return self._add_hook(0, function)
+    def register_hook(self, fn):
+        """Call fn(gradients of the inputs, gradients of the outputs) after this node's step; a result replaces the former."""
+        return _HOOKS["node_hook"](self, -1, fn)
+
+    def register_prehook(self, fn):
+        """Call fn(gradients of the outputs) before this node's step; a result replaces them."""
+        return _HOOKS["node_hook"](self, 0, fn)
+
+    def hook_list(self):
+        """[(number, function)] of the hooks; number -1: after the step."""
+        return [tuple(entry) for entry in self.hooks or ()]
+
+    cdef bint hooked_after(self):
+        if self.hooks is not None:
+            for entry in self.hooks:
+                if entry[0] < 0:
+                    return True
+        return False
 
     def _add_hook(self, int number, function):
         if self.hooks is None:
@@ -314,7 +345,7 @@ cdef class Node:
         """The memory of a saved tensor was written to: raise if the write touched what it shows."""
         note = overwritten(saved, then)
         if note is not None:
-            raise RuntimeError(_HOOKS["stale"](self.op.name, saved, i, then, saved.storage.version, note, self.source))
+            raise RuntimeError(_HOOKS["stale"](self.op.name, saved, i, then, saved.storage.version, note, self.recorded_at))
         return 0
 
     cdef void release(self):
@@ -394,6 +425,7 @@ cdef Node new_node(NativeOp op, BackwardRule rule, PyObject** args, int n, int n
     node.op, node.rule, node.n_inputs, node.n_outputs = op, rule, n, n_outputs
     _sequence += 1
     node.sequence = _sequence
+    node.code = frames_user(&node.byte)
     if n <= INLINE_EDGES:
         node.edges = node.inline_edges
     else:
@@ -433,17 +465,8 @@ def set_saved_hooks(bint wanted):
     fl_set_watch(fl_watch | WATCH_SAVED if wanted else fl_watch & ~WATCH_SAVED)
 
 
-def set_record_source(bint wanted):
-    """Whether nodes keep the line that made them; returns what it was."""
-    cdef bint before = (fl_watch & WATCH_SOURCE) != 0
-    fl_set_watch(fl_watch | WATCH_SOURCE if wanted else fl_watch & ~WATCH_SOURCE)
-    return before
-
-
 cdef int watch(Node node) except -1:
-    """After a node is complete: its line, and its saved tensors to the hooks."""
-    if fl_watch & WATCH_SOURCE:
-        node.source = _HOOKS["user_source"]()
+    """After a node is complete: its saved tensors to the hooks."""
     if fl_watch & WATCH_SAVED:
         pack, unpack = _HOOKS["saved_hooks"]()
         node.pack(pack, unpack)

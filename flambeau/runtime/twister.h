@@ -257,6 +257,20 @@ static void twister_integers(Twister *t, int64_t *out, int64_t count, uint64_t r
     }
 }
 
+/* The first of the rising edges that is not below a uniform number. */
+static int64_t twister_place(Twister *t, const double *edges, int64_t count) {
+    double u = twister_double(t);
+    int64_t low = 0, high = count;
+    while (low < high) {
+        int64_t middle = low + (high - low) / 2;
+        if (edges[middle] < u)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < count ? low : count - 1;
+}
+
 /* 0 to count - 1 in random order. */
 static void twister_permutation(Twister *t, int64_t *out, int64_t count) {
     int64_t i;

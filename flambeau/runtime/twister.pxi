@@ -22,11 +22,13 @@ cdef extern from "twister.h" nogil:
     void twister_normal_floats(TwisterState*, float*, int64_t, float, float, int) noexcept
     void twister_normal_doubles(TwisterState*, double*, int64_t, double, double) noexcept
     void twister_integers(TwisterState*, int64_t*, int64_t, uint64_t, int64_t, int) noexcept
+    int64_t twister_place(TwisterState*, const double*, int64_t) noexcept
     void twister_permutation(TwisterState*, int64_t*, int64_t) noexcept
     void twister_shape(double*, int64_t, int, double, double) noexcept
 
 cdef extern from "<math.h>" nogil:
     double fma(double, double, double) noexcept
+    double HUGE_VAL
 
 cdef extern from "twister_counts.h" nogil:
     double twister_poisson(TwisterState*, double) noexcept
@@ -58,7 +60,7 @@ cdef void shape_doubles(const int64_t* args, int64_t begin, int64_t end) noexcep
 cdef class MersenneTwister:
     """mt19937 with the draws that PyTorch makes of it, in its order.
 
-    A tensor to be filled is row-major and of the dtype that the method names.
+    What fills a tensor takes row-major memory of the dtype that the method names, and returns False for any other.
     """
     cdef TwisterState state
 
@@ -105,50 +107,56 @@ cdef class MersenneTwister:
         self.state.has_normal, self.state.normal = record.has_normal, record.normal
         twister_temper(&self.state)
 
-    cdef char* target(self, Tensor out, int code) except NULL:
+    cdef bint fits(self, Tensor out, int code) noexcept:
+        """Whether `out` is row-major memory of the dtype; if so, a write into it is noted."""
         if out.code != code or not out.contiguous_ or out.storage is None:
-            raise TypeError(f"a row-major tensor of another dtype than {_DTYPES[out.code]} was wanted")
+            return False
         written(out, "a random draw")
-        return out.first
+        return True
 
     # -------------------------------------------------------------- floating point
     def uniform(self, Tensor out, double low=0.0, double high=1.0):
         """float32 of 24 random bits, or float64 of 53, stretched to [low, high)."""
-        cdef char* first = self.target(out, CODE_FLOAT64 if out.code == CODE_FLOAT64 else CODE_FLOAT32)
-        if out.code == CODE_FLOAT32:
-            twister_floats(&self.state, <float*>first, out.numel_, <float>low, <float>high - <float>low)
-            return out
-        twister_doubles(&self.state, <double*>first, out.numel_)
-        if low != 0.0 or high != 1.0:
-            self.state.loops.stretch(<double*>first, out.numel_, low, high - low)
-        return out
+        if self.fits(out, CODE_FLOAT32):
+            twister_floats(&self.state, <float*>out.first, out.numel_, <float>low, <float>high - <float>low)
+        elif self.fits(out, CODE_FLOAT64):
+            twister_doubles(&self.state, <double*>out.first, out.numel_)
+            if low != 0.0 or high != 1.0:
+                self.state.loops.stretch(<double*>out.first, out.numel_, low, high - low)
+        else:
+            return False
+        return True
 
     def normal(self, Tensor out, double mean=0.0, double std=1.0, bint blocks=True, bint all_first=True):
         """float32 or float64; in blocks of 16 if there are so many (see twister.h), else one by one."""
-        cdef char* first = self.target(out, CODE_FLOAT64 if out.code == CODE_FLOAT64 else CODE_FLOAT32)
         cdef int64_t i
-        if out.numel_ >= BLOCKS_FROM and blocks:
-            if out.code == CODE_FLOAT32:
-                twister_normal_floats(&self.state, <float*>first, out.numel_, <float>mean, <float>std, all_first)
-            else:
-                twister_normal_doubles(&self.state, <double*>first, out.numel_, mean, std)
-            return out
-        for i in range(out.numel_):
-            if out.code == CODE_FLOAT32:
-                (<float*>first)[i] = <float>fma(twister_normal(&self.state), std, mean)
-            else:
-                (<double*>first)[i] = fma(twister_normal(&self.state), std, mean)
-        return out
+        if self.fits(out, CODE_FLOAT32):
+            if out.numel_ >= BLOCKS_FROM and blocks:
+                twister_normal_floats(&self.state, <float*>out.first, out.numel_, <float>mean, <float>std, all_first)
+                return True
+            for i in range(out.numel_):
+                (<float*>out.first)[i] = <float>fma(twister_normal(&self.state), std, mean)
+        elif self.fits(out, CODE_FLOAT64):
+            if out.numel_ >= BLOCKS_FROM and blocks:
+                twister_normal_doubles(&self.state, <double*>out.first, out.numel_, mean, std)
+                return True
+            for i in range(out.numel_):
+                (<double*>out.first)[i] = fma(twister_normal(&self.state), std, mean)
+        else:
+            return False
+        return True
 
     def shaped(self, Tensor out, int kind, double a, double b=0.0):
         """float64: 0 exponential (a: -1 / rate), 1 Cauchy (a: median, b: width), 2 geometric (a: log(1 - p))."""
         cdef int64_t args[4]
-        args[0], args[1] = <int64_t>self.target(out, CODE_FLOAT64), kind
+        if not self.fits(out, CODE_FLOAT64):
+            return False
+        args[0], args[1] = <int64_t>out.first, kind
         (<double*>&args[2])[0] = a
         (<double*>&args[3])[0] = b
-        twister_doubles(&self.state, <double*>args[0], out.numel_)
+        twister_doubles(&self.state, <double*>out.first, out.numel_)
         parallel_for(shape_doubles, args, out.numel_, 4096, False)
-        return out
+        return True
 
     # -------------------------------------------------------------- integers
     def bits(self):
@@ -157,27 +165,70 @@ cdef class MersenneTwister:
 
     def integers(self, Tensor out, uint64_t range, int64_t base=0, bint wide=False):
         """int64: base plus a word (two if `wide`) modulo `range`; range 0 takes the bits as they are."""
-        twister_integers(&self.state, <int64_t*>self.target(out, CODE_INT64), out.numel_, range, base, wide)
-        return out
+        if not self.fits(out, CODE_INT64):
+            return False
+        twister_integers(&self.state, <int64_t*>out.first, out.numel_, range, base, wide)
+        return True
 
     def permutation(self, Tensor out):
         """int64: 0, 1, ... in random order."""
-        twister_permutation(&self.state, <int64_t*>self.target(out, CODE_INT64), out.numel_)
-        return out
+        if not self.fits(out, CODE_INT64):
+            return False
+        twister_permutation(&self.state, <int64_t*>out.first, out.numel_)
+        return True
 
     def below(self, Tensor out, double p):
         """bool: True where a 53-bit uniform number is below p."""
-        twister_below(&self.state, <uint8_t*>self.target(out, CODE_BOOL), out.numel_, p)
-        return out
+        if not self.fits(out, CODE_BOOL):
+            return False
+        twister_below(&self.state, <uint8_t*>out.first, out.numel_, p)
+        return True
+
+    def categories(self, Tensor out, Tensor weights):
+        """int64 (..., draws): where uniform numbers fall among the cumulated weights (..., classes), float32 or float64.
+
+        0: done; 1: a weight is negative or not finite; 2: a row sums to 0.
+        """
+        cdef int64_t row, i, n = weights.dims[weights.ndim_ - 1], rows, draws = out.dims[out.ndim_ - 1]
+        cdef double* edges
+        cdef double weight, total
+        cdef bint narrow = weights.code == CODE_FLOAT32
+        if not (weights.contiguous_ and (narrow or weights.code == CODE_FLOAT64) and self.fits(out, CODE_INT64)):
+            raise TypeError("row-major float32 or float64 weights and int64 places were wanted")
+        rows = weights.numel_ // n
+        edges = <double*>malloc(n * sizeof(double))
+        try:
+            for row in range(rows):
+                total = 0.0
+                for i in range(n):
+                    if narrow:
+                        weight = (<float*>weights.first)[row * n + i]
+                        total = <float>total + <float>weight
+                    else:
+                        weight = (<double*>weights.first)[row * n + i]
+                        total += weight
+                    if not 0.0 <= weight < HUGE_VAL:
+                        return 1
+                    edges[i] = total
+                if not total > 0.0:
+                    return 2
+                for i in range(n):
+                    edges[i] = <float>(<float>edges[i] / <float>total) if narrow else edges[i] / total
+                edges[n - 1] = 1.0
+                for i in range(draws):
+                    (<int64_t*>out.first)[row * draws + i] = twister_place(&self.state, edges, n)
+        finally:
+            free(edges)
+        return 0
 
     # -------------------------------------------------------------- by rejection
     def counts(self, str distribution, Tensor out, Tensor first, Tensor second=None):
         """float64 draws 'poisson' (rates), 'gamma' (concentrations) or 'binomial' (counts, probabilities)."""
-        cdef double* to = <double*>self.target(out, CODE_FLOAT64)
+        cdef double* to = <double*>out.first
         cdef double* a = <double*>first.first
         cdef double* b = NULL if second is None else <double*>second.first
         cdef int64_t i
-        for t in (first, first if second is None else second):
+        for t in (out, first, first if second is None else second):
             if (<Tensor>t).code != CODE_FLOAT64 or not (<Tensor>t).contiguous_ or (<Tensor>t).numel_ != out.numel_:
                 raise TypeError("row-major float64 parameters in the shape of the result were wanted")
         for i in range(out.numel_):

@@ -2,7 +2,7 @@
 
 
 from flambeau.base.errors import fail
-from flambeau.base.source import show_source, source_line, user_source
+from flambeau.base.source import PACKAGE_FOLDER, show_source, source_line
 from flambeau.runtime import _core
 
 __all__ = ["detect_anomaly", "is_anomaly_check_nan_enabled", "is_anomaly_enabled", "set_detect_anomaly"]
@@ -22,7 +22,6 @@ def is_anomaly_check_nan_enabled():
 
 def _set(enabled, check_nan):
     _state.update(enabled=enabled, check_nan=check_nan)
-    _core.set_record_source(enabled)
     _core.set_examine_gradients(enabled and check_nan)
 
 
@@ -84,4 +83,4 @@ def examine_gradient(node, place, gradient):
 
 
 _core.set_hook("examine_gradient", examine_gradient)
-_core.set_hook("user_source", user_source)
+_core.set_own_folder(PACKAGE_FOLDER)

@@ -6,6 +6,7 @@ import threading
 
 from flambeau.base.errors import fail
 from flambeau.base.source import is_own, show_source, user_source
+from flambeau.ops import interpose
 from flambeau.ops.wrapped import is_wrapped
 from flambeau.runtime import _core
 from flambeau.runtime._core import Tensor
@@ -141,11 +142,23 @@ def _listed(value):
     return [value] if isinstance(value, Tensor) else None if value is None else list(value)
 
 
+def _walk(roots, grads, keep, create_graph, inputs, accumulate):
+    """The backward pass, without what interposes in the computation itself."""
+    run = functools.partial(_core.run_backward, roots, grads, bool(keep), bool(create_graph), inputs, accumulate)
+    for each in interpose.stack() if _core.get_mode() else ():
+        if each.sees_walks:
+            run = functools.partial(each.walk, run)
+    if not interpose.lasting():
+        return run()
+    with interpose.replaced(()):
+        return run()
+
+
 def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False, inputs=None):
     """Add to .grad of every leaf that `tensors` depend on (of `inputs` only, if given)."""
     roots, grads = _start("backward", _listed(tensors), _listed(grad_tensors))
     keep = create_graph if retain_graph is None else retain_graph
-    _core.run_backward(roots, grads, bool(keep), bool(create_graph), _listed(inputs), True)
+    _walk(roots, grads, keep, create_graph, _listed(inputs), True)
 
 
 def tensor_backward(self, gradient=None, retain_graph=None, create_graph=False, inputs=None):
@@ -174,7 +187,7 @@ def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=Fal
     roots, grads = _start("grad", _listed(outputs), _listed(grad_outputs))
     keep = create_graph if retain_graph is None else retain_graph
     known = [t.inner if is_wrapped(t) else t for t in inputs]
-    found = _core.run_backward(roots, grads, bool(keep), bool(create_graph), known, False)
+    found = _walk(roots, grads, keep, create_graph, known, False)
     found = [t._like(g) if is_wrapped(t) and g is not None else g for t, g in zip(inputs, found)]
     if materialize_grads:
         from flambeau.tensor.create import zeros_like
@@ -204,9 +217,32 @@ class AccumulateGrad:
     def __init__(self, variable):
         self.variable = variable
         self.next_functions = ()
+        self.metadata = {}
 
     def name(self):
         return "torch::autograd::AccumulateGrad"
+
+    def register_hook(self, fn):
+        """Call fn((), (gradient,)) when a gradient of the leaf is known."""
+        def hook(gradient):
+            fn((), (gradient,))
+        return self.variable.register_hook(hook)
+
+    def register_prehook(self, fn):
+        """Call fn((gradient,)) when a gradient of the leaf is known; a result replaces it."""
+        def hook(gradient):
+            found = fn((gradient,))
+            return found[0] if isinstance(found, tuple) else found
+        return self.variable.register_hook(hook)
+
+    def __eq__(self, other):
+        return isinstance(other, AccumulateGrad) and self.variable is other.variable
+
+    def __hash__(self):
+        return hash(self.variable)
+
+    def __repr__(self):
+        return f"<AccumulateGrad object at {hex(id(self.variable))}>"
 
 
 def saved_by_name(node, name):
@@ -221,7 +257,7 @@ def note_write(op):
 
 
 def stale_message(op, saved, index, then, now, note, source):
-    """Why a gradient cannot be computed: which variable, which op saved it (at `source`, if lines are recorded), which
+    """Why a gradient cannot be computed: which variable, which op saved it (at `source`), which
     statement wrote over it (`note`)."""
     name = variable_name(saved)
     what = ("its output" if index < 0 else f"its input {index}") + (f", the variable '{name}'," if name else "")

@@ -58,8 +58,7 @@ def draw(tensors, path="graph.svg", model=None, max_boxes=300):
         max_boxes: with more ops than this, repeated parts and chains are folded to one box each.
 
     Ops are coloured by kind and show the shape of their output, what they keep for the backward pass and the
-    line of the
-    program, where lines were recorded (`record_lines`).
+    line of the program that called them.
 
     Raises:
         RuntimeError: if a tensor has no recorded history.

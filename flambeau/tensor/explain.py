@@ -10,29 +10,10 @@ from flambeau.base.text import human_bytes, human_count, table
 from flambeau.runtime import _core
 from flambeau.runtime._core import Tensor
 
-__all__ = ["Explanation", "Leaf", "Row", "explain", "record_lines"]
+__all__ = ["Explanation", "Leaf", "Row", "explain"]
 
 SHOWN = 60              # rows of a printed table
 _HEADER = ("#", "op", "output", "dtype", "inputs", "saved", "made at")
-
-
-class record_lines:      # noqa: N801 - used like the modes
-    """Inside, recorded ops note the line of the program that called them, for `explain`, `draw` and errors.
-
-    >>> with fl.autograd.record_lines():
-    ...     y = fl.ones(3, requires_grad=True).exp()
-    >>> y.grad_fn.recorded_at[1] > 0
-    True
-    """
-
-    def __enter__(self):
-        from flambeau.tensor import anomaly     # it says how a line is found
-        del anomaly
-        self.before = _core.set_record_source(True)
-        return self
-
-    def __exit__(self, *error):
-        _core.set_record_source(self.before)
 
 
 @dataclass(frozen=True)
@@ -217,9 +198,6 @@ class Explanation:
                              + (f"  {row.line}: {text}" if row.source else ""))
         elif self.rows:
             lines.append("nothing is kept: backward ran and freed it, or the ops need none of their values")
-        if not any(row.source for row in self.rows):
-            lines.append("lines are not recorded: run the forward pass inside `with "
-                         "autograd.record_lines():`")
         return lines
 
     def __str__(self):

@@ -9,7 +9,7 @@ def test_what_a_tensor_is_not():
     x = fl.ones(2)
     assert not any(getattr(x, name) for name in ("is_xpu", "is_mps", "is_quantized", "is_nested", "is_sparse_csr", "volatile"))
     assert x.is_cpu and not fl.ones(2, device="meta").is_cpu and x.name is None and x.ndimension() == 1
-    with pytest.raises(AssertionError, match="there is no cuda device here"):
+    with pytest.raises(AssertionError, match="there is no CUDA device here"):
         x.cuda()
 
 

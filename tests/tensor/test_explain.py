@@ -9,7 +9,7 @@ import pytest
 
 import flambeau as fl
 from flambeau import nn
-from flambeau.autograd import draw, explain, record_lines
+from flambeau.autograd import draw, explain
 from flambeau.tensor.folding import fold
 
 F = nn.functional
@@ -75,19 +75,43 @@ def test_a_users_function_counts_what_it_saved():
     assert report.rows[0].op == "Keep" and report.rows[0].kind == "function" and report.saved_bytes == 40
 
 
-def test_lines_where_they_are_recorded_and_a_hint_where_not():
+def test_lines_of_the_program():
     x = fl.ones(3, requires_grad=True)
-    plain = str(explain(x.exp().sum()))
-    assert "record_lines" in plain
-    with record_lines():
-        y = x.exp()         # this line
-        z = y.sum()
+    y = x.exp()         # this line
+    z = y.sum()
     report = explain(z)
     first, second = (row.source[1] for row in report.rows)
     assert second == first + 1 and "y = x.exp()         # this line" in str(report)
-    assert "record_lines" not in str(report)
     assert report.by_line()[0][0] == report.rows[0].source and report.by_line()[0][1] == 12
-    assert (x.exp()).grad_fn.recorded_at is None           # off again
+
+
+def test_the_line_is_that_of_the_innermost_function_outside_the_package():
+    def forward(x):
+        return fl.nn.functional.gelu(
+            model(x))       # modules and functions of the package are passed over
+
+    model = fl.nn.Sequential(fl.nn.Linear(3, 3), fl.nn.Tanh())
+    node = forward(fl.ones(2, 3)).grad_fn
+    start = forward.__code__.co_firstlineno
+    assert node.recorded_at == (__file__, start + 1)
+    assert node.next_functions[0][0].recorded_at == (__file__, start + 2)
+
+
+def test_lines_in_generators_threads_and_comprehensions():
+    import threading
+
+    x = fl.ones(3, requires_grad=True)
+
+    def products():
+        yield x * 2
+
+    made = [*products(), *[x * factor for factor in (3,)]]
+    thread = threading.Thread(target=lambda: made.append(x * 4))
+    thread.start()
+    thread.join()
+    lines = [t.grad_fn.recorded_at[1] for t in made]
+    first = products.__code__.co_firstlineno
+    assert lines == [first + 1, first + 3, first + 4]
 
 
 def test_leaves_are_named_as_the_callers_variables():

@@ -32,7 +32,7 @@ def test_a_process_writes_into_shared_memory(method):
         assert process.exitcode == 0
     assert x.tolist() == [[1, 4], [2, 5], [3, 6]]
     assert p.tolist() == [1, 1, 1, 1] and p.requires_grad and p.is_leaf
-    assert plain.tolist() == [0, 0]
+    assert plain.tolist() == ([0, 0] if method == "fork" else [1, 1])      # sent: it moved into shared memory
 
 
 def test_through_a_queue():

@@ -15,9 +15,11 @@ def test_the_message_names_variable_op_and_statement():
     weight = fl.ones(3, requires_grad=True)
     hidden = weight * 2
     loss = (hidden * hidden).sum()
-    hidden.add_(1)                              # the write
+    hidden.add_(1)                              # the write, one line below the op
     text = error_of(loss)
     assert "[mul] saved its input 0, the variable 'hidden', of shape (3,)" in text
+    saved, written = (int(line.rpartition(":")[2]) for line in text.splitlines() if "test_stale.py:" in line)
+    assert "saved at test_stale.py:" in text and written == saved + 1
     assert "written by add_ at test_stale.py:" in text and "hidden.add_(1)" not in text.split("hint")[1]
     assert weight.grad is None
 

@@ -8,7 +8,7 @@ from flambeau.nn.module import Module
 from flambeau.runtime import _core
 from flambeau.runtime._core import Tensor
 from flambeau.tensor.autograd import enable_grad
-from flambeau.tensor.explain import graph_order, record_lines
+from flambeau.tensor.explain import graph_order
 
 __all__ = ["Observations", "Unit", "Watch"]
 
@@ -135,7 +135,7 @@ class Watch:
         before = {name: array(p).copy() for name, p in seen.parameters.items()}
         moved, self.moved = self.moved, False
         self.arrived, self.old, self.paths = {}, {}, {}
-        with record_lines(), enable_grad():
+        with enable_grad():
             loss = self.step()
         self._note_loss(loss)
         if self.arrived:
