@@ -41,6 +41,7 @@ cdef extern from *:
     PyObject** PyTuple_items(object) noexcept
 
 cdef extern from "Python.h":
+    int64_t PyLong_AsLongLongAndOverflow(object, int*) except? -1
     PyTypeObject* Py_TYPE(PyObject*) noexcept
     bint PyObject_TypeCheck(PyObject*, PyTypeObject*) noexcept
     Py_ssize_t Py_REFCNT(PyObject*) noexcept
@@ -73,6 +74,7 @@ include "plan.pxi"
 include "indexing.pxi"
 include "views.pxi"
 include "join.pxi"
+include "create.pxi"
 include "tape.pxi"
 include "engine.pxi"
 include "members.pxi"

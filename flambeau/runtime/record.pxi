@@ -408,7 +408,8 @@ cdef class Tensor:
         return get_item(self, index)
 
     def __setitem__(self, index, value):
-        _HOOKS["set_item"](self, index, value)
+        if not set_item(self, index, value):
+            _HOOKS["set_item"](self, index, value)
 
     def __getbuffer__(self, Py_buffer* view, int flags):
         _HOOKS["check_buffer"](self)

@@ -15,10 +15,11 @@ from flambeau.ops.wrapped import drawn, inside, running
 from flambeau.ops.write import write
 from flambeau.runtime import _core
 from flambeau.runtime._core import Tensor
-from flambeau.tensor.rng import next_key
+from flambeau.tensor import stream
+from flambeau.tensor.rng import chosen, next_key
 from flambeau.types import dtype as dtypes
-from flambeau.types.device import as_device
-from flambeau.types.dtype import bool_, float32, float64, get_default_dtype, int64
+from flambeau.types.device import CPU, is_meta
+from flambeau.types.dtype import bool_, float32, float64, get_default_dtype, int64, on_default_change
 from flambeau.types.info import LAYOUTS
 from flambeau.types.layout import contiguous_strides
 
@@ -28,17 +29,6 @@ def sizes_of(size):
     if len(size) == 1 and not isinstance(size[0], int) and hasattr(size[0], "__iter__"):
         size = tuple(size[0])
     return tuple(s.__index__() for s in size)
-
-
-def is_meta(device):
-    """True for shapes without memory; an error for a device that is not here."""
-    if device is None:
-        return False
-    device = as_device(device)
-    if device.type not in ("cpu", "meta"):
-        fail("device", f"{device.type} is not available", str(device), "cpu or meta",
-             hint=f"use device='cpu', or 'cuda' only if {'cuda.is_available()'!r} says so")
-    return device.type == "meta"
 
 
 def new(shape, dtype, device, requires_grad=False):
@@ -63,15 +53,32 @@ def filled(shape, value, dtype, device, requires_grad):
     return out
 
 
-def into_out(function):
-    """Decorator of a creation function: `out=` takes the result (in its dtype, unless one is given)."""
+def without_data(made):
+    """The meta tensor of these sizes."""
+    return _core.shape_only(tuple(made.shape), made.dtype).requires_grad_(made.requires_grad)
+
+
+def into_out(function=None, *, native=None):
+    """Decorator of a creation function: `out=` takes the result (in its dtype, unless one is given).
+
+    `native(args, kwargs)` makes small tensors on the CPU, or answers NotImplemented.
+    """
+    if function is None:
+        return functools.partial(into_out, native=native)
     named = SimpleNamespace(name=function.__name__)
     typed = "dtype" in inspect.signature(function).parameters
 
     @functools.wraps(function)
     def create(*args, out=None, **kwargs):
         if out is None:
+            if native is not None and not running.levels and not is_meta(None):
+                made = native(args, kwargs)
+                if made is not NotImplemented:
+                    return made
+            meta = is_meta(kwargs.get("device"))
             made = function(*args, **kwargs)
+            if meta and not made.is_shape_only:
+                made = without_data(made)
             return inside(made) if running.levels else made
         if typed and kwargs.get("dtype") is None:
             kwargs["dtype"] = out.dtype
@@ -79,7 +86,19 @@ def into_out(function):
     return create
 
 
-@into_out
+def like_native(function, value):
+    """A creation function in the shape of a tensor: natively where that can be done."""
+    @functools.wraps(function)
+    def create(input, **kwargs):
+        if not running.levels and not is_meta(None):
+            made = _core.filled_like(input, kwargs, value)
+            if made is not NotImplemented:
+                return made
+        return function(input, **kwargs)
+    return create
+
+
+@into_out(native=lambda size, options: _core.filled(size, options, None))
 def empty(*size, dtype=None, device=None, requires_grad=False, out=None, layout=None, pin_memory=False,
           memory_format=None):
     """A tensor of uninitialised memory."""
@@ -112,11 +131,13 @@ def in_format(made, memory_format, like=None):
 def empty_strided(size, stride, *, dtype=None, device=None, requires_grad=False, layout=None,
                   pin_memory=False):
     """Uninitialised memory with given strides (elements)."""
-    out = _core.empty_strided(tuple(size), tuple(stride), get_default_dtype() if dtype is None else dtype)
-    return out.requires_grad_(requires_grad)
+    dtype = get_default_dtype() if dtype is None else dtype
+    if is_meta(device):
+        return _core.shape_only(tuple(size), dtype).requires_grad_(requires_grad)
+    return _core.empty_strided(tuple(size), tuple(stride), dtype).requires_grad_(requires_grad)
 
 
-@into_out
+@into_out(native=lambda size, options: _core.filled(size, options, 0))
 def zeros(*size, dtype=None, device=None, requires_grad=False, out=None, layout=None, pin_memory=False):
     """A tensor of zeros."""
     if layout not in (None, LAYOUTS["strided"]):
@@ -124,13 +145,13 @@ def zeros(*size, dtype=None, device=None, requires_grad=False, out=None, layout=
     return filled(sizes_of(size), 0, dtype, device, requires_grad)
 
 
-@into_out
+@into_out(native=lambda size, options: _core.filled(size, options, 1))
 def ones(*size, dtype=None, device=None, requires_grad=False, out=None, layout=None, pin_memory=False):
     """A tensor of ones."""
     return filled(sizes_of(size), 1, dtype, device, requires_grad)
 
 
-@into_out
+@into_out(native=_core.filled_full)
 def full(size, fill_value, *, dtype=None, device=None, requires_grad=False, out=None, layout=None,
          pin_memory=False):
     """A tensor of one value; its dtype is the value's."""
@@ -144,6 +165,7 @@ def _like(x, dtype, device):
     return x.dtype if dtype is None else dtype, x.device if device is None else device
 
 
+@functools.partial(like_native, value=None)
 def empty_like(input, *, dtype=None, device=None, requires_grad=False, memory_format=None, layout=None,
                pin_memory=False):
     """Uninitialised memory in the shape of `input`."""
@@ -160,12 +182,14 @@ def _filled_like(input, value, dtype, device, requires_grad, memory_format):
     return (made if dtype is None else made.to(dtype)).requires_grad_(requires_grad)
 
 
+@functools.partial(like_native, value=0)
 def zeros_like(input, *, dtype=None, device=None, requires_grad=False, memory_format=None, layout=None,
                pin_memory=False):
     """Zeros in the shape of `input`."""
     return _filled_like(input, 0, dtype, device, requires_grad, memory_format)
 
 
+@functools.partial(like_native, value=1)
 def ones_like(input, *, dtype=None, device=None, requires_grad=False, memory_format=None, layout=None,
               pin_memory=False):
     """Ones in the shape of `input`."""
@@ -179,6 +203,9 @@ def full_like(input, fill_value, *, dtype=None, device=None, requires_grad=False
     return _filled_like(input, fill_value, dtype, device, requires_grad, memory_format)
 
 
+on_default_change(lambda: _core.set_default_code(get_default_dtype().code))
+
+
 # ---------------------------------------------------------------------------------- from Python and NumPy
 def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=False):
     """A new tensor with a copy of `data`: a number, nested sequences, a NumPy array or a tensor.
@@ -186,9 +213,14 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fal
     >>> tensor([[1, 2], [3, 4]]).shape
     flambeau.Size([2, 2])
     """
+    if not running.levels and not is_meta(device):
+        made = _core.from_numbers(data, {"dtype": dtype, "requires_grad": requires_grad})
+        if made is not NotImplemented:
+            return made
     if is_meta(device):
-        made = tensor(data, dtype=dtype)
-        return _core.shape_only(tuple(made.shape), made.dtype)
+        with CPU:
+            made = tensor(data, dtype=dtype, requires_grad=requires_grad)
+        return without_data(made)
     if isinstance(data, Tensor):
         out = clone(data.detach())
         out = out if dtype is None else cast(out, dtype)
@@ -271,7 +303,11 @@ def from_numpy(array):
 def as_tensor(data, dtype=None, device=None):
     """`data` as a tensor, without a copy where it is a tensor or a NumPy array of that dtype."""
     if isinstance(data, Tensor):
+        if device is not None and is_meta(device) != data.is_shape_only:
+            return data.to(device, dtype)
         return data if dtype is None or data.dtype is dtype else cast(data, dtype)
+    if is_meta(device):
+        return tensor(data, dtype=dtype, device=device)
     if type(data).__module__ == "numpy" and hasattr(data, "strides") and getattr(data, "ndim", 0):
         shared = from_numpy(data)
         return shared if dtype is None or shared.dtype is dtype else cast(shared, dtype)
@@ -279,7 +315,7 @@ def as_tensor(data, dtype=None, device=None):
 
 
 # ---------------------------------------------------------------------------------- ranges
-@into_out
+@into_out(native=_core.whole_range)
 def arange(*bounds, dtype=None, device=None, requires_grad=False, out=None, layout=None, pin_memory=False,
            start=None,
            end=None, step=None):
@@ -330,26 +366,61 @@ def eye(n, m=None, *, dtype=None, device=None, requires_grad=False, out=None, la
 
 
 # ---------------------------------------------------------------------------------- random
-def _drawn(op, shape, dtype, device, requires_grad, generator, *attributes):
+def _drawn(op, fill, shape, dtype, device, requires_grad, generator, *attributes):
+    """Draws by `op` from the counter, or by `fill` from PyTorch's stream."""
     def draw(shape):
-        like = new(shape, dtype, device)
-        return op(like, next_key(generator), *attributes) if like.numel() and not like.is_shape_only else like
+        made = new(shape, dtype, device)
+        if not made.numel() or made.is_shape_only:
+            return made
+        if chosen.pytorch:
+            fill(made, generator, *attributes)
+            made._reset_version()
+            return made
+        return op(made, next_key(generator), *attributes)
     made = drawn(shape, draw) if running.levels else draw(shape)
     return made.requires_grad_(True) if requires_grad else made
 
 
+def _drawn_like(function, fill, input, dtype, device, requires_grad, memory_format, generator):
+    """In the order of the input's memory, in which PyTorch's stream is drawn."""
+    if stream.can_fill(input) and not is_meta(device):
+        made = fill(empty_like(input, dtype=dtype, memory_format=memory_format), generator)
+        made._reset_version()
+        return made.requires_grad_(True) if requires_grad else made
+    made = function(tuple(input.shape), dtype=dtype or input.dtype, device=input.device if device is None else device,
+                    generator=generator, requires_grad=requires_grad)
+    return in_format(made, memory_format, input)
+
+
+def plainly_drawn(fill):
+    """Decorator of `rand` and `randn`: sizes alone, in PyTorch's stream, take the short way."""
+    def decorate(general):
+        @functools.wraps(general)
+        def create(*size, **named):
+            if named or running.levels or not chosen.pytorch:
+                return general(*size, **named)
+            made = _core.empty_strided(sizes_of(size), None, get_default_dtype())
+            fill(made)
+            made._reset_version()
+            return made
+        return create
+    return decorate
+
+
+@plainly_drawn(stream.uniform)
 @into_out
 def rand(*size, generator=None, dtype=None, device=None, requires_grad=False, out=None, layout=None,
          pin_memory=False):
     """Uniform random numbers in [0, 1)."""
-    return _drawn(draws.uniform_like, sizes_of(size), dtype, device, requires_grad, generator)
+    return _drawn(draws.uniform_like, stream.uniform, sizes_of(size), dtype, device, requires_grad, generator)
 
 
+@plainly_drawn(stream.normal)
 @into_out
 def randn(*size, generator=None, dtype=None, device=None, requires_grad=False, out=None, layout=None,
           pin_memory=False):
     """Standard normal random numbers."""
-    return _drawn(draws.normal_like, sizes_of(size), dtype, device, requires_grad, generator)
+    return _drawn(draws.normal_like, stream.normal, sizes_of(size), dtype, device, requires_grad, generator)
 
 
 @into_out
@@ -365,26 +436,30 @@ def randint(*args, generator=None, dtype=int64, device=None, requires_grad=False
     low = args.pop() if args else 0 if low is None else low
     if high <= low:
         raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
-    return _drawn(draws.integer_like, sizes_of((size,)), dtype, device, requires_grad, generator, int(low),
-                  int(high))
+    return _drawn(draws.integer_like, stream.integers, sizes_of((size,)), dtype, device, requires_grad, generator,
+                  int(low), int(high))
 
 
 def rand_like(input, *, dtype=None, device=None, requires_grad=False, memory_format=None, generator=None):
     """Uniform random numbers in the shape of `input`."""
-    made = rand(tuple(input.shape), dtype=dtype or input.dtype, generator=generator, requires_grad=requires_grad)
-    return in_format(made, memory_format, input)
+    return _drawn_like(rand, stream.uniform, input, dtype, device, requires_grad, memory_format, generator)
 
 
 def randn_like(input, *, dtype=None, device=None, requires_grad=False, memory_format=None, generator=None):
     """Standard normal random numbers in the shape of `input`."""
-    made = randn(tuple(input.shape), dtype=dtype or input.dtype, generator=generator, requires_grad=requires_grad)
-    return in_format(made, memory_format, input)
+    return _drawn_like(randn, stream.normal, input, dtype, device, requires_grad, memory_format, generator)
 
 
 @into_out
 def randperm(n, *, generator=None, dtype=int64, device=None, requires_grad=False, out=None, layout=None,
              pin_memory=False):
     """The integers below n in random order."""
+    if is_meta(device):
+        return new((n,), dtype, device)
+    if chosen.pytorch:
+        made = stream.permutation(new((int(n),), dtype, None), generator)
+        made._reset_version()
+        return made.requires_grad_(True) if requires_grad else made
     import numpy
     keys = rand(n, dtype=float64, generator=generator)
     order = numpy.argsort(keys.numpy(), kind="stable") if n else numpy.zeros(0, "int64")
@@ -392,9 +467,15 @@ def randperm(n, *, generator=None, dtype=int64, device=None, requires_grad=False
 
 
 @into_out
-def bernoulli(input, *, generator=None, out=None):
-    """1 with probability `input`, else 0, element by element."""
+def bernoulli(input, p=None, *, generator=None, out=None):
+    """1 with probability `input`, else 0, element by element; given `p`, it is the probability everywhere."""
+    if p is not None:
+        return empty_like(input, memory_format="contiguous_format").bernoulli_(p, generator=generator)
     if input.dtype.kind != "f":
         fail("bernoulli", "probabilities must be floating point", input.dtype, kind=DTypeError)
-    drawn = cast(rand(tuple(input.shape), dtype=float32, generator=generator) < input, input.dtype)
-    return drawn + input * 0 if input.requires_grad else drawn          # the gradient is 0
+    if stream.can_fill(input):
+        made = stream.below(new(tuple(input.shape), input.dtype, None), input, generator)
+    else:
+        wide = input.dtype if chosen.pytorch and input.dtype is float64 else float32
+        made = cast(rand(tuple(input.shape), dtype=wide, generator=generator) < input, input.dtype)
+    return made + input * 0 if input.requires_grad else made            # the gradient is 0

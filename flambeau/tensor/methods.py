@@ -8,12 +8,12 @@ from flambeau.ops.strided import as_strided
 from flambeau.ops.write import assign, check_write, inplace, write
 from flambeau.runtime import _core
 from flambeau.runtime._core import Tensor
-from flambeau.tensor import autograd, create
+from flambeau.tensor import autograd, create, stream
 from flambeau.tensor.hooks import add_hook
 from flambeau.tensor.indexing import nonzero
 from flambeau.tensor.rng import next_key
 from flambeau.types import dtype as dtypes
-from flambeau.types.device import META, as_device
+from flambeau.types.device import CPU, META, is_meta
 from flambeau.types.dtype import DType, bool_
 
 def attach_ops():
@@ -22,7 +22,7 @@ def attach_ops():
         if operation.internal or name.startswith("_") or not operation.operands or operation.operands[0] not in ("input", "condition"):
             continue
         for spelled in (name, *operation.alias_names):
-            _core.attach_attribute(spelled, _core.instance_method(operation.function))
+            _core.attach_attribute(spelled, _core.instance_method(operation.native.function()))
         if operation.kind in ("elementwise", "composite"):
             for spelled in (name, *operation.alias_names):
                 _core.attach_attribute(spelled + "_", _inplace_method(operation))
@@ -66,13 +66,26 @@ def to(self, *args, **kwargs):
             pass
         elif a is not None:
             device = a
-    if create.is_meta(device) and not self.is_shape_only:
-        return _core.shape_only(tuple(self.shape), dtype or self.dtype)
+    if device is not None and is_meta(device) != self.is_shape_only:
+        return _moved(self, dtype or self.dtype)
     if kwargs.get("memory_format") is not None:
         return _in_format(self, dtype or self.dtype, duplicate, kwargs["memory_format"])
     if dtype is None or dtype is self.dtype:
         return copy(self) if duplicate else self
     return cast(self, dtype)
+
+
+def _moved(self, dtype):
+    """To the meta device; what is there has no elements to bring back."""
+    if self.is_shape_only:
+        fail("to", "Cannot copy out of meta tensor; no data!", tuple(self.shape), kind=NotImplementedError,
+             hint="to_empty(device=...) of a module makes memory for it; load_state_dict(..., assign=True) brings values")
+    return _core.shape_only(tuple(self.shape), dtype)
+
+
+def to_cpu(self, memory_format=None):
+    """The tensor on the CPU, where it is; NotImplementedError for a meta tensor."""
+    return to(self, CPU) if memory_format is None else to(self, CPU, memory_format=memory_format)
 
 
 def _in_format(self, dtype, duplicate, memory_format):
@@ -121,6 +134,9 @@ def tolist(self):
     """Nested lists of Python numbers; a number for a 0-d tensor."""
     if self.ndim == 0:
         return self.item()
+    numbers = _core.to_list(self)
+    if numbers is not NotImplemented:
+        return numbers
     source = self.detach()
     return (cast(source, dtypes.float32) if source.dtype.name == "bfloat16" else source).numpy().tolist()
 
@@ -192,28 +208,40 @@ def uniform_(self, a=0.0, b=1.0, *, generator=None):
     """Fill with uniform random numbers in [a, b)."""
     if not a <= b:
         fail("uniform_", "the range is empty", f"from {a} to {b}", "from <= to")
-    drawn = create.rand_like(self, generator=generator)
     check_write("uniform_", self)
-    return write(self, drawn * (b - a) + a)
+    if stream.can_fill(self):
+        return stream.uniform(self, generator, a, b)
+    return write(self, create.rand_like(self, generator=generator) * (b - a) + a)
 
 
 def normal_(self, mean=0.0, std=1.0, *, generator=None):
     """Fill with normal random numbers."""
-    drawn = create.randn_like(self, generator=generator)
     check_write("normal_", self)
-    return write(self, drawn * std + mean)
+    if stream.can_fill(self):
+        return stream.normal(self, generator, mean, std)
+    return write(self, create.randn_like(self, generator=generator) * std + mean)
 
 
 def bernoulli_(self, p=0.5, *, generator=None):
     """Fill with 1 where a uniform number is below p, else 0."""
     check_write("bernoulli_", self)
+    if stream.can_fill(self):
+        if isinstance(p, Tensor):
+            return stream.below(self, p, generator)
+        return stream.kept(self, generator, p)
     return write(self, create.rand(tuple(self.shape), generator=generator) < p)
 
 
-def random_(self, low=None, high=None, *, generator=None):
-    """Fill with random integers in [low, high): by default all that the dtype holds."""
-    if low is not None and high is None:
+def random_(self, low=None, high=..., *, generator=None):
+    """Fill with random integers: random_(high) in [0, high), random_(low, high) in [low, high), where `high` None is
+    the largest that the dtype holds; random_() takes all from 0."""
+    if high is ...:
         low, high = 0, low
+    check_write("random_", self)
+    if stream.can_fill(self):
+        if high is None:
+            return stream.whole_range(self, generator, int(low or 0))
+        return stream.integers(self, generator, int(low or 0), int(high))
     if high is None:
         high = {"f": 1 << 24}.get(self.dtype.kind, (1 << (8 * self.dtype.itemsize - 1)) - 1)
     like = create.empty(tuple(self.shape), dtype=dtypes.int64)
@@ -296,7 +324,7 @@ def properties():
     return {
         "T": property(lambda self: view.permute(self, tuple(range(self.ndim - 1, -1, -1)))),
         "mT": property(lambda self: view.transpose(self, -1, -2)),
-        "device": property(lambda self: META if self.is_shape_only else as_device("cpu")),
+        "device": property(lambda self: META if self.is_shape_only else CPU),
         "is_cuda": property(lambda self: False), "is_sparse": property(lambda self: False),
         "is_meta": property(lambda self: self.is_shape_only), "layout": property(lambda self: "strided"),
     }
@@ -317,6 +345,11 @@ def casts():
     return {name: _casting(dtypes.by_name(d)) for name, d in names.items()}
 
 
+def _of(self):
+    """What a tensor made by a method takes from its tensor."""
+    return {"dtype": self.dtype, "device": self.device}
+
+
 def plain_methods():
     """Methods that are functions of this package."""
     return {
@@ -329,15 +362,15 @@ def plain_methods():
         "contiguous": view.contiguous,
         "t": view.t, "flatten": view.flatten,
         "narrow": view.narrow,
-        "bmm": matmul.bmm, "cpu": lambda self: self, "type_as": lambda self, other: to(self, other.dtype),
+        "bmm": matmul.bmm, "cpu": to_cpu, "type_as": lambda self, other: to(self, other.dtype),
         "view_as": lambda self, other: view.view(self, tuple(other.shape)),
         "reshape_as": lambda self, other: view.reshape(self, tuple(other.shape)),
         "expand_as": lambda self, other: view.expand(self, tuple(other.shape)),
-        "new_zeros": lambda self, *size, **kw: create.zeros(*size, **{"dtype": self.dtype} | kw),
-        "new_ones": lambda self, *size, **kw: create.ones(*size, **{"dtype": self.dtype} | kw),
-        "new_empty": lambda self, *size, **kw: create.empty(*size, **{"dtype": self.dtype} | kw),
-        "new_tensor": lambda self, data, **kw: create.tensor(data, **{"dtype": self.dtype} | kw),
-        "new_full": lambda self, size, value, **kw: create.full(size, value, **{"dtype": self.dtype} | kw),
+        "new_zeros": lambda self, *size, **kw: create.zeros(*size, **_of(self) | kw),
+        "new_ones": lambda self, *size, **kw: create.ones(*size, **_of(self) | kw),
+        "new_empty": lambda self, *size, **kw: create.empty(*size, **_of(self) | kw),
+        "new_tensor": lambda self, data, **kw: create.tensor(data, **_of(self) | kw),
+        "new_full": lambda self, size, value, **kw: create.full(size, value, **_of(self) | kw),
         "is_floating_point": lambda self: self.dtype.is_floating_point,
         "is_complex": lambda self: self.dtype.is_complex, "is_signed": lambda self: self.dtype.is_signed,
         "get_device": lambda self: -1, "pin_memory": lambda self: self, "is_pinned": lambda self: False,
@@ -375,6 +408,8 @@ def attach():
     attach_ops()
     for table in (plain_methods(), casts(), properties()):
         for name, value in table.items():
+            if getattr(value, "__name__", "") in ("<lambda>", "method", "numpy_array", "to_cpu", "type_name"):
+                value.__name__ = name
             _core.attach_attribute(name, value)
     for name, function in METHODS.items():
         _core.attach_attribute(name, function)
