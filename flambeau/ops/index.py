@@ -1,6 +1,6 @@
 """Reads and adds by index along one axis. Gather and scatter-add are each other's derivative."""
 
-from flambeau.base.errors import DTypeError, ShapeError, fail
+from flambeau.base.errors import DTypeError, PlaceError, ShapeError, fail
 from flambeau.base.lazy import LazyModule
 from flambeau.ops import plans
 from flambeau.ops.elementwise import EVERY, NUMBERS, cast, where
@@ -49,12 +49,12 @@ def check_index(name, index, size):
         return index
     if index.dtype not in (int32, int64):
         fail(name, "an index must hold integers", index.dtype, "int64 or int32", kind=DTypeError)
-    if index.numel() == 0:
+    if index.numel() == 0 or index.is_meta:
         return index
     low, high = bounds_of(index)
     if low < -size or high >= size:
         fail(name, "an index is out of bounds", low if low < -size else high, f"values in [{-size}, {size})",
-             kind=IndexError)
+             kind=PlaceError)
     return where(index < 0, index + size, index) if low < 0 else index
 
 
@@ -343,5 +343,3 @@ def embedding(index, weight, padding_idx=None):
         fail("embedding", "indices must be integers", index.dtype, "int64 or int32", kind=DTypeError)
     return _rows(weight, index, padding_idx)            # noqa: F821
 
-
-_core.set_index_ops(REGISTRY["_rows"].native, REGISTRY["_places"].native)

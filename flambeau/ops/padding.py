@@ -4,14 +4,20 @@
 """
 
 from flambeau.base.errors import ArgumentError, ShapeError, fail
+from flambeau.base.lazy import LazyModule
 from flambeau.ops.create import full, iota
+from flambeau.ops.elementwise import EVERY
 from flambeau.ops.index import index_select
 from flambeau.ops.interpose import visible
 from flambeau.ops.join import cat
-from flambeau.ops.spec import public
+from flambeau.ops.kinds import Composite
+from flambeau.ops.samples import ulps, unary_samples
+from flambeau.ops.spec import op, public
 from flambeau.ops.view import narrow
 from flambeau.types.dtype import int64
 from flambeau.types.shape import show_shape
+
+numpy = LazyModule("numpy")
 
 MODES = ("constant", "reflect", "replicate", "circular")
 
@@ -35,9 +41,20 @@ def pad(input, pad, mode="constant", value=None):
              kind=NotImplementedError)
     if mode != "constant":
         check_pad(input, pad, mode, value)
-    pairs = [(input.ndim - 1 - i // 2, pad[i], pad[i + 1]) for i in range(0, len(pad), 2)]
+    if mode == "constant" and input.dtype.kind != "c" and min(pad, default=0) >= 0:
+        return _constant_pad(input, pad, 0 if value is None else value)         # noqa: F821
+    return padded(input, pad, mode, 0 if value is None else value)
+
+
+def sides(input, pad):
+    """(axis, before, after) of each pair."""
+    return [(input.ndim - 1 - i // 2, pad[i], pad[i + 1]) for i in range(0, len(pad), 2)]
+
+
+def padded(input, pad, mode, value):
+    """`pad` after its checks."""
     out = input
-    for axis, before, after in pairs:
+    for axis, before, after in sides(input, pad):
         if mode == "constant":
             out = cut(out, axis, before, after)
         elif mode == "circular":
@@ -46,12 +63,39 @@ def pad(input, pad, mode="constant", value=None):
         else:
             out = padded_by_border(out, axis, before, after, mode)
     if mode == "constant":
-        for axis, before, after in pairs:
-            out = surround(out, axis, max(before, 0), max(after, 0), 0 if value is None else value)
+        for axis, before, after in sides(input, pad):
+            out = surround(out, axis, max(before, 0), max(after, 0), value)
     if out is input:
         from flambeau.ops.elementwise import copy
         return copy(input)
     return out
+
+
+@op
+class ConstantPad(Composite):
+    """`pad` with a constant, by numbers that are not negative."""
+
+    name = "_constant_pad"
+    internal = True
+    numbers = False
+    signature = "input, pad, value=0"
+    operands = ("input",)
+    dtypes = EVERY
+    tolerance = ulps(0)
+    samples = unary_samples()
+    shapes = ((5,), (4, 5), (2, 3, 33))
+    cases = [{"pad": (1, 2)}, {"pad": (0, 2), "value": 1}]
+
+    def compute(input, pad, value=0):
+        return padded(input, pad, "constant", value)
+
+    def reference(input, pad, value=0):
+        return numpy.pad(input, [(0, 0)] * (input.ndim - 1) + [pad], constant_values=value)
+
+    def derivative(grad, input, *, pad):
+        for axis, before, _ in sides(input, pad):
+            grad = narrow(grad, axis, before, input.shape[axis])
+        return grad
 
 
 @public(method=False)

@@ -173,7 +173,7 @@ def remember(operation, args, kwargs, values, result=None):
     """Let the native path find the plan of a call like this one next time."""
     plan = _LAST.pop(operation, None)
     given = (*args, *kwargs.values())
-    if plan is None or len(given) > 16 or (kwargs and operation.native.operand_mask):
+    if plan is None or len(given) > 16 or (kwargs and operation.native.operand_mask >> len(args)):
         return
     mask = operation.native.operand_mask
     operands = []

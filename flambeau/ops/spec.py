@@ -4,6 +4,7 @@ A class decorated with `@op` becomes one object in `REGISTRY` and one fast funct
 module that declares it. Functions in the class body take no self: they are the statements of the op.
 """
 
+import functools
 import inspect
 import re
 import sys
@@ -204,8 +205,9 @@ def public(method=True, aliases=(), inplace=False):
 
     With `inplace` the form `Tensor.<name>_` writes the result into the tensor.
     """
-    def declare(function):
-        for name in (function.__name__.rstrip("_"), *aliases):
+    def declare(plain):
+        function = with_numpy_names(plain)
+        for name in (plain.__name__.rstrip("_"), *aliases):
             if name in FUNCTIONS:
                 raise ValueError(f"a public function named {name} is declared twice")
             FUNCTIONS[name] = function
@@ -215,6 +217,26 @@ def public(method=True, aliases=(), inplace=False):
                 INPLACE[name + "_"] = function
         return function
     return declare
+
+
+def renamed(kwargs):
+    """Keyword arguments with `axis` and `keepdims` under the names `dim` and `keepdim`."""
+    if "axis" in kwargs or "keepdims" in kwargs:
+        return {{"axis": "dim", "keepdims": "keepdim"}.get(name, name): value for name, value in kwargs.items()}
+    return kwargs
+
+
+def with_numpy_names(function):
+    """The function itself, or one that takes `axis` for its `dim` too."""
+    names = inspect.signature(function).parameters
+    if "dim" not in names or "axis" in names or getattr(function, "takes_numpy_names", False):
+        return function
+
+    @functools.wraps(function)
+    def call(*args, **kwargs):
+        return function(*args, **renamed(kwargs)) if kwargs else function(*args)
+
+    return call
 
 
 def get(name):
@@ -255,8 +277,11 @@ def bind(operation, args, kwargs):
     result = operation.eager(values)
     if out is not None:
         return write_out(operation, out, result)
-    if operation.native.arity == 0 and operation.remembered:
+    if operation.remembered:
         from flambeau.ops import plans
+        if operation.native.arity == len(args) and not kwargs:
+            plans.forget(operation)         # the native path looks such calls up in a table
+            return result
         (plans.remember_view if operation.kind == "view" else plans.remember)(operation, args, kwargs, values, result)
     return result
 

@@ -8,10 +8,10 @@ from flambeau.ops.create import full, iota
 from flambeau.ops.elementwise import EVERY, cast, where
 from flambeau.ops.index import index_select
 from flambeau.ops.join import cat, stack
-from flambeau.ops.kinds import View
+from flambeau.ops.kinds import Composite, View
 from flambeau.ops.out import with_out
 from flambeau.ops.reinterpret import detach, view_as_complex, view_as_real
-from flambeau.ops.samples import unary_samples
+from flambeau.ops.samples import ulps, unary_samples
 from flambeau.ops.shape import atleast_1d, atleast_2d, atleast_3d, ravel, tensor_list
 from flambeau.types.device import placed
 from flambeau.types.dtype import bool_
@@ -139,11 +139,32 @@ def repeat(input, *args, repeats=()):
              repeats, f"at least {input.ndim}")
     if any(r < 0 for r in repeats):
         fail("repeat", "Trying to create tensor with negative dimension", repeats)
-    sizes = (1,) * lead + tuple(input.shape)
-    apart = reshape(input, tuple(n for size in sizes for n in (1, size)))
-    spread = expand(apart, tuple(n for r, size in zip(repeats, sizes) for n in (r, size)))
-    shape = tuple(r * size for r, size in zip(repeats, sizes))
-    return reshape(spread, shape) if any(r != 1 for r in repeats) else clone(reshape(spread, shape))
+    return _repeated(input, repeats)            # noqa: F821
+
+
+@op
+class Repeated(Composite):
+    """`repeat` with one number for each axis of the result."""
+
+    name = "_repeated"
+    internal = True
+    numbers = False
+    signature = "input, repeats"
+    operands = ("input",)
+    dtypes = EVERY
+    tolerance = ulps(0)
+    samples = unary_samples()
+    shapes = ((5,), (3, 33))
+    cases = [{"repeats": (2, 3)}, {"repeats": (1, 1, 2)}]
+
+    def compute(input, repeats):
+        sizes = (1,) * (len(repeats) - input.ndim) + tuple(input.shape)
+        apart = reshape(input, tuple(n for size in sizes for n in (1, size)))
+        spread = expand(apart, tuple(n for r, size in zip(repeats, sizes) for n in (r, size)))
+        return clone(reshape(spread, tuple(r * size for r, size in zip(repeats, sizes))))
+
+    def reference(input, repeats):
+        return numpy.tile(input, repeats)
 
 
 @public()

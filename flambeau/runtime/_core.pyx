@@ -4,7 +4,7 @@ included below in the order in which they use each other."""
 
 cimport cython
 from cpython.bool cimport PyBool_Check
-from cpython.buffer cimport PyBuffer_Release
+from cpython.buffer cimport PyBUF_STRIDES, PyBuffer_Release, PyObject_GetBuffer
 from cpython.float cimport PyFloat_AsDouble, PyFloat_CheckExact
 from cpython.list cimport PyList_CheckExact
 from cpython.long cimport PyLong_CheckExact

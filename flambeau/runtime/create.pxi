@@ -292,6 +292,39 @@ def to_list(Tensor t):
     return listed(t, 0, t.first)
 
 
+# ------------------------------------------------------------------------------ NumPy's arrays
+def over_array(array, dtype):
+    """A tensor on the memory of an array that has elements, whose strides are whole elements."""
+    cdef Py_buffer view
+    cdef Storage s = Storage.__new__(Storage)
+    cdef Tensor t
+    cdef int d
+    cdef int64_t span = 0
+    PyObject_GetBuffer(array, &view, PyBUF_STRIDES)
+    try:
+        if view.ndim > MAX_RANK:
+            raise ValueError(f"tensors have at most {MAX_RANK} dimensions, got {view.ndim}")
+        t = blank(_CODES[dtype], view.ndim)
+        for d in range(view.ndim):
+            t.dims[d], t.dims[t.ndim_ + d] = view.shape[d], view.strides[d] // view.itemsize
+            span += (view.shape[d] - 1) * view.strides[d]
+        examine(t)
+        s.ptr, s.nbytes, s.got, s.owner = <char*>view.buf, span + view.itemsize, 0, array
+        t.storage, t.first = s, s.ptr
+    finally:
+        PyBuffer_Release(&view)
+    return t
+
+
+def array_interface(Tensor t, str typestr):
+    """What NumPy reads to make an array on the memory of a tensor."""
+    cdef int d
+    cdef int64_t size = _ITEMSIZE[t.code]
+    return {"version": 3, "typestr": typestr, "data": (<size_t>t.first, False),
+            "shape": tuple([t.dims[d] for d in range(t.ndim_)]),
+            "strides": tuple([t.dims[t.ndim_ + d] * size for d in range(t.ndim_)])}
+
+
 # ------------------------------------------------------------------------------ writes into a window
 cdef bint put_window(Tensor t, Window* w, object value) except -1:
     """t[window] = value for a number, or a tensor of that shape and dtype, where nothing is recorded; else False."""
@@ -325,7 +358,8 @@ cdef bint put_window(Tensor t, Window* w, object value) except -1:
     if t.storage.saved:
         written(make_view(t, w.rank, w.sizes, w.strides, w.offset), "setitem")
     else:
-        t.storage.version += 1
+        if not t.silent:
+            t.storage.version += 1
     return True
 
 

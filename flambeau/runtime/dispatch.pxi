@@ -362,6 +362,8 @@ cdef public PyObject* flambeau_op_entry(PyObject* self, PyObject** args, Py_ssiz
             out = call_planned(op, args, n, names)
         elif names == NULL and op.arity == n:
             out = call_pointwise(op, args)
+        else:
+            out = call_planned(op, args, n, names)
     if out is NotImplemented:
         out = call_slow(op, args, n, names)
     cpython_incref(<PyObject*>out)

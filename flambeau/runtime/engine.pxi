@@ -96,21 +96,23 @@ cdef class Walk:
         return 0
 
     cdef object run_hooks(self, Node node, grad):
+        retaining = []
         for number, function in list(node.hooks):
-            if number < 0:                          # after the step
-                continue
-            g = grad[number] if isinstance(grad, list) else grad
             if isinstance(function, weakref_ref):
-                t = function()
-                if t is not None and g is not None:
-                    t.grad = _HOOKS["own_copy"](g) if t.grad is None else binary(OP_add, t.grad, g)
-                continue
-            new = function(g)
-            if new is not None:
+                retaining.append((number, function))
+            elif number >= 0:                       # else: after the step
+                new = function(grad[number] if isinstance(grad, list) else grad)
+                if new is None:
+                    continue
                 if isinstance(grad, list):
                     grad[number] = new
                 else:
                     grad = new
+        for number, function in retaining:          # what is retained is what goes on
+            t = function()
+            g = grad[number] if isinstance(grad, list) else grad
+            if t is not None and g is not None:
+                t.grad = _HOOKS["own_copy"](g) if t.grad is None else binary(OP_add, t.grad, g)
         return grad
 
     cdef int capture(self, Node node, grad) except -1:

@@ -93,7 +93,7 @@ cdef object get_item(Tensor t, index):
         if status == 0:
             out = make_view(t, w.rank, w.sizes, w.strides, w.offset)
             if fl_grad_enabled and t.needs_grad:
-                _HOOKS["record_index"](t, out, index)
+                record_view(_SLICE, t, out, {"index": normal_items(t, index)})
             return out
         found = take_places(t, index)
         if found is not NotImplemented:
@@ -101,14 +101,46 @@ cdef object get_item(Tensor t, index):
     return _HOOKS["get_item"](t, index)
 
 
-cdef NativeOp _ROWS = None           # the ops that read slices of the first axis by an index tensor,
+cdef tuple normal_items(Tensor t, index):
+    """Basic indices as the attribute of the op `slice_`: ints from 0, slices with all numbers, no Ellipsis."""
+    cdef list found = []
+    cdef int64_t axis = 0, plain = 0, size
+    cdef Py_ssize_t start, stop, step
+    cdef object item
+    if not PyTuple_CheckExact(index):
+        index = (index,)
+    for item in index:
+        plain += item is not None and item is not Ellipsis
+    for item in index:
+        if item is None:
+            found.append(None)
+        elif item is Ellipsis:
+            for _ in range(t.ndim_ - plain):
+                found.append(("slice", 0, t.dims[axis], 1))
+                axis += 1
+        else:
+            size = t.dims[axis]
+            axis += 1
+            if PyLong_CheckExact(item):
+                found.append(item + size if item < 0 else item)
+                continue
+            start, stop, step = 0, 0, 0
+            if PySlice_Unpack(item, &start, &stop, &step) < 0:
+                raise
+            PySlice_AdjustIndices(size, &start, &stop, step)
+            found.append(("slice", start, max(start, stop), step))
+    return tuple(found)
+
+
+cdef NativeOp _SLICE = None          # the op of basic indices,
+cdef NativeOp _ROWS = None           # those that read slices of the first axis by an index tensor,
 cdef NativeOp _PLACES = None         # and of the first two by a pair of them
 
 
-def set_index_ops(NativeOp rows, NativeOp places):
-    """Name the ops that `tensor[index]` is for index tensors."""
-    global _ROWS, _PLACES
-    _ROWS, _PLACES = rows, places
+def set_index_ops(NativeOp basic, NativeOp rows, NativeOp places):
+    """Name the ops that `tensor[index]` is; the first has its `view_rule`."""
+    global _SLICE, _ROWS, _PLACES
+    _SLICE, _ROWS, _PLACES = basic, rows, places
 
 
 cdef inline bint is_index(object o) noexcept:

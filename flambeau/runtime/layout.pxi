@@ -89,6 +89,7 @@ cdef Tensor make_view(Tensor t, int ndim, int64_t* sizes, int64_t* strides, int6
     if t.first != NULL:
         out.first = t.first + offset * _ITEMSIZE[t.code]
     out.base = t if t.base is None else t.base
+    out.silent = t.silent
     return out
 
 
@@ -156,6 +157,8 @@ DEF WRITES_KEPT = 64
 
 cdef inline void written(Tensor t, object op_name) noexcept:
     """Count a write into t's memory, and note who made it where if a node relies on the old values."""
+    if t.silent:
+        return
     t.storage.version += 1
     if t.storage.saved:
         note_write(t.storage, op_name, t)

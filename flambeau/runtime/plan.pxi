@@ -438,8 +438,8 @@ cdef object call_planned(NativeOp op, PyObject** args, Py_ssize_t n, PyObject* n
     cdef int count = 0
     if names == NULL:
         names = <PyObject*>None
-    elif op.operand_mask:
-        return NotImplemented
+    elif op.operand_mask >> n:
+        return NotImplemented            # a number by name may be an operand
     else:
         n += len(<tuple>names)
     if n > 16 or not op.plans:

@@ -128,6 +128,11 @@ class Size(tuple):
         return Size, (tuple(self),)
 
 
+cdef inline bint is_number(object value):
+    """A Python number: as the left operand of + and * it goes to the right, as PyTorch's gradient functions show it."""
+    return PyFloat_CheckExact(value) or PyLong_CheckExact(value)
+
+
 @cython.freelist(256)
 cdef class Tensor:
     """A multi-dimensional array of one dtype, with a tape for derivatives."""
@@ -146,6 +151,7 @@ cdef class Tensor:
     cdef object grad_
     cdef object extra                    # attributes and hooks, a dict made when first needed
     cdef Tensor base                     # of a view: the tensor whose storage it shows
+    cdef bint silent                     # from `data`: writes through it are not counted
     cdef int64_t view_version            # of a view with a node: the storage's version when it was made
     cdef object __weakref__
 
@@ -294,8 +300,10 @@ cdef class Tensor:
 
     @property
     def data(self):
-        """The same data, outside the tape; assigning replaces the tensor's memory."""
-        return alias_of(self)
+        """The same data, outside the tape, which does not see writes; assigning replaces the tensor's memory."""
+        cdef Tensor out = alias_of(self)
+        out.silent = True
+        return out
 
     @data.setter
     def data(self, Tensor other):
@@ -315,6 +323,8 @@ cdef class Tensor:
         self.storage.version = 0
 
     def _bump_version(self):
+        if self.silent:
+            return
         self.storage.version += 1
         if self.storage.saved:
             note_write(self.storage, "an assignment", None)
@@ -377,10 +387,15 @@ cdef class Tensor:
         return bool(read_item(self))
 
     def __float__(self):
-        return float(self.item())
+        return float(self.only_element())
 
     def __int__(self):
-        return int(self.item())
+        return int(self.only_element())
+
+    cdef object only_element(self):
+        if self.numel_ != 1:
+            raise ValueError(f"only one element tensors can be converted to Python scalars, this has {self.numel_}")
+        return self.item()
 
     def __index__(self):
         if self.numel_ != 1 or self.code > 5 or self.storage is None:
@@ -419,11 +434,11 @@ cdef class Tensor:
 
     # -------------------------------------------------------------- operators
     def __add__(self, other): return binary(OP_add, self, other)
-    def __radd__(self, other): return binary(OP_add, other, self)
+    def __radd__(self, other): return binary(OP_add, self, other) if is_number(other) else binary(OP_add, other, self)
     def __sub__(self, other): return binary(OP_sub, self, other)
     def __rsub__(self, other): return binary(OP_sub, other, self)
     def __mul__(self, other): return binary(OP_mul, self, other)
-    def __rmul__(self, other): return binary(OP_mul, other, self)
+    def __rmul__(self, other): return binary(OP_mul, self, other) if is_number(other) else binary(OP_mul, other, self)
     def __truediv__(self, other): return binary(OP_div, self, other)
     def __rtruediv__(self, other): return binary(OP_div, other, self)
     def __pow__(self, other, modulo): return binary(OP_pow, self, other)

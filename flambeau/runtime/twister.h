@@ -1,5 +1,5 @@
-/* The Mersenne Twister (Matsumoto and Nishimura, ACM Transactions on Modeling and Computer Simulation 8, 1998) and the
- * loops that turn its words into numbers, in the instruction set that is there. */
+/* The Mersenne Twister (Matsumoto and Nishimura, ACM Transactions on Modeling and Computer Simulation 8, 1998) and
+ * the loops that turn its words into numbers, in the instruction set that is there. */
 #ifndef FLAMBEAU_TWISTER_H
 #define FLAMBEAU_TWISTER_H
 
@@ -28,9 +28,11 @@ typedef struct {
     void (*stretch)(double *, int64_t, double, double);
     void (*below)(const uint64_t *, uint8_t *, int64_t, int64_t);
     void (*pairs)(float *, int64_t, float, float);
+    void (*remainders)(const uint32_t *, int64_t *, int64_t, double, int64_t);
 } TwisterLoops;
 
-#define TWISTER_LOOPS(set) {twist_##set, floats_##set, doubles_##set, stretch_##set, below_##set, pairs_##set}
+#define TWISTER_LOOPS(set)                                                                                         \
+    {twist_##set, floats_##set, doubles_##set, stretch_##set, below_##set, pairs_##set, remainders_##set}
 
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC push_options
@@ -201,8 +203,8 @@ static void twister_below(Twister *t, uint8_t *out, int64_t count, double p) {
     }
 }
 
-/* Blocks of 16; where the last one is not whole, the last 16 numbers are made once more. With `all_first` the uniform
- * numbers for all of them are drawn before, also those that are then not needed. `count` >= 16. */
+/* Blocks of 16; where the last one is not whole, the last 16 numbers are made once more. With `all_first` the
+ * uniform numbers for all of them are drawn before, also those that are then not needed. `count` >= 16. */
 static void twister_normal_floats(Twister *t, float *out, int64_t count, float mean, float std, int all_first) {
     int64_t done = 0, whole = count / 16 * 16;
     while (done < whole) {
@@ -220,6 +222,7 @@ static void twister_normal_floats(Twister *t, float *out, int64_t count, float m
     }
 }
 
+/* A row of 8 radii and 8 angles. */
 static void twister_pairs_of_doubles(double *data, double mean, double std) {
     int i;
     for (i = 0; i < 8; i++) {
@@ -229,31 +232,23 @@ static void twister_pairs_of_doubles(double *data, double mean, double std) {
     }
 }
 
-static void twister_normal_doubles(Twister *t, double *out, int64_t count, double mean, double std) {
-    int64_t row, whole = count / 16 * 16;
-    twister_doubles(t, out, count);
-    for (row = 0; row < whole; row += 16)
-        twister_pairs_of_doubles(out + row, mean, std);
-    if (whole < count) {
-        twister_doubles(t, out + count - 16, 16);
-        twister_pairs_of_doubles(out + count - 16, mean, std);
-    }
-}
-
 /* Integers base + word modulo range (0: all 64 bits); two words each if `wide`. */
 static void twister_integers(Twister *t, int64_t *out, int64_t count, uint64_t range, int64_t base, int wide) {
+    uint32_t word[TWISTER_CHUNK];
     int64_t i;
-    if (wide) {
+    if (wide || range > 2147483648u) {
         for (i = 0; i < count; i++) {
-            uint64_t bits = twister_64(t);
+            uint64_t bits = wide ? twister_64(t) : twister_32(t);
             out[i] = (int64_t)((range ? bits % range : bits) + (uint64_t)base);
         }
-    } else {
-        uint32_t narrow = (uint32_t)range;
-        for (i = 0; i < count; i++) {
-            uint32_t bits = twister_32(t);
-            out[i] = (int64_t)((narrow ? bits % narrow : bits) + (uint64_t)base);
-        }
+        return;
+    }
+    while (count > 0) {
+        int64_t here = count < TWISTER_CHUNK ? count : TWISTER_CHUNK;
+        twister_take(t, word, here);
+        t->loops->remainders(word, out, here, (double)range, base);
+        out += here;
+        count -= here;
     }
 }
 

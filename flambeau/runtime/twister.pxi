@@ -20,7 +20,7 @@ cdef extern from "twister.h" nogil:
     void twister_doubles(TwisterState*, double*, int64_t) noexcept
     void twister_below(TwisterState*, uint8_t*, int64_t, double) noexcept
     void twister_normal_floats(TwisterState*, float*, int64_t, float, float, int) noexcept
-    void twister_normal_doubles(TwisterState*, double*, int64_t, double, double) noexcept
+    void twister_pairs_of_doubles(double*, double, double) noexcept
     void twister_integers(TwisterState*, int64_t*, int64_t, uint64_t, int64_t, int) noexcept
     int64_t twister_place(TwisterState*, const double*, int64_t) noexcept
     void twister_permutation(TwisterState*, int64_t*, int64_t) noexcept
@@ -55,6 +55,12 @@ cdef enum:
 
 cdef void shape_doubles(const int64_t* args, int64_t begin, int64_t end) noexcept nogil:
     twister_shape(<double*>args[0] + begin, end - begin, <int>args[1], (<double*>&args[2])[0], (<double*>&args[3])[0])
+
+
+cdef void pair_doubles(const int64_t* args, int64_t begin, int64_t end) noexcept nogil:
+    cdef int64_t row
+    for row in range(begin, end):
+        twister_pairs_of_doubles(<double*>args[0] + 16 * row, (<double*>&args[1])[0], (<double*>&args[2])[0])
 
 
 cdef class MersenneTwister:
@@ -138,13 +144,24 @@ cdef class MersenneTwister:
                 (<float*>out.first)[i] = <float>fma(twister_normal(&self.state), std, mean)
         elif self.fits(out, CODE_FLOAT64):
             if out.numel_ >= BLOCKS_FROM and blocks:
-                twister_normal_doubles(&self.state, <double*>out.first, out.numel_, mean, std)
+                self.normal_doubles(<double*>out.first, out.numel_, mean, std)
                 return True
             for i in range(out.numel_):
                 (<double*>out.first)[i] = fma(twister_normal(&self.state), std, mean)
         else:
             return False
         return True
+
+    cdef void normal_doubles(self, double* out, int64_t count, double mean, double std) noexcept:
+        cdef int64_t args[3]
+        args[0] = <int64_t>out
+        (<double*>&args[1])[0] = mean
+        (<double*>&args[2])[0] = std
+        twister_doubles(&self.state, out, count)
+        parallel_for(pair_doubles, args, count // 16, 64, False)
+        if count % 16:
+            twister_doubles(&self.state, out + count - 16, 16)
+            twister_pairs_of_doubles(out + count - 16, mean, std)
 
     def shaped(self, Tensor out, int kind, double a, double b=0.0):
         """float64: 0 exponential (a: -1 / rate), 1 Cauchy (a: median, b: width), 2 geometric (a: log(1 - p))."""

@@ -50,6 +50,20 @@ static void LOOP(stretch)(double *restrict out, int64_t count, double low, doubl
         out[i] = fma(out[i], width, low);
 }
 
+/* base + each word modulo range, 1 <= range <= 2**31. Every step is exact but the quotient, which may be off by one. */
+static void LOOP(remainders)(const uint32_t *restrict word, int64_t *restrict out, int64_t count, double range,
+                             int64_t base) {
+    double inverse = 1.0 / range;
+    int64_t i;
+    for (i = 0; i < count; i++) {
+        double bits = (double)(int32_t)(word[i] ^ 0x80000000u) + 2147483648.0;
+        double rest = bits - floor(bits * inverse) * range;
+        rest = rest < 0.0 ? rest + range : rest;
+        rest = rest >= range ? rest - range : rest;
+        out[i] = base + (int64_t)(int32_t)rest;
+    }
+}
+
 /* 1 where the 53 bits of two words are below `limit`. */
 static void LOOP(below)(const uint64_t *restrict pair, uint8_t *restrict out, int64_t count, int64_t limit) {
     int64_t i;

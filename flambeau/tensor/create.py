@@ -66,10 +66,14 @@ def into_out(function=None, *, native=None):
     if function is None:
         return functools.partial(into_out, native=native)
     named = SimpleNamespace(name=function.__name__)
-    typed = "dtype" in inspect.signature(function).parameters
+    parameters = inspect.signature(function).parameters
+    typed = "dtype" in parameters
+    spread = "size" in parameters and parameters["size"].kind is inspect.Parameter.VAR_POSITIONAL
 
     @functools.wraps(function)
     def create(*args, out=None, **kwargs):
+        if spread and "size" in kwargs:
+            args = (kwargs.pop("size"),)
         if out is None:
             if native is not None and not running.levels and not is_meta(None):
                 made = native(args, kwargs)
@@ -293,11 +297,9 @@ def from_numpy(array):
         dtype = dtypes.from_numpy(array.dtype)
     except TypeError as error:
         raise TypeError(f"can't convert np.ndarray of type {array.dtype}: {error}") from None
-    strides = [s // array.itemsize for s in array.strides]
     if array.size == 0:
-        strides = contiguous_strides(array.shape)
-    span = sum((n - 1) * s for n, s in zip(array.shape, array.strides)) + array.itemsize if array.size else 0
-    return _core.from_memory(array.ctypes.data, span, array, array.shape, strides, 0, dtype)
+        return _core.from_memory(array.ctypes.data, 0, array, array.shape, contiguous_strides(array.shape), 0, dtype)
+    return _core.over_array(array, dtype)
 
 
 def as_tensor(data, dtype=None, device=None):
@@ -353,8 +355,19 @@ def linspace(start, end, steps, *, dtype=None, device=None, requires_grad=False,
         dtype = dtypes.scalar_dtype(start + end + 0.5)
     if dtype.is_integer:
         start, end = int(start), int(end)
-    made = cast(from_numpy(numpy.linspace(start, end, int(steps))), dtype)
+    values = _even_floats(start, end, int(steps)) if dtype is dtypes.float32 else numpy.linspace(start, end, int(steps))
+    made = cast(from_numpy(values), dtype)
     return made.requires_grad_(True) if requires_grad else made
+
+
+def _even_floats(start, end, steps):
+    """The numbers of a float32 `linspace`, rounded as PyTorch rounds them: a float32 step, taken from the nearer end."""
+    import numpy
+    if steps < 2:
+        return numpy.full(max(steps, 0), start, "float32")
+    start, end = numpy.float32(start), numpy.float32(end)
+    step, index = float((end - start) / numpy.float32(steps - 1)), numpy.arange(steps)
+    return numpy.where(index < steps // 2, float(start) + step * index, float(end) - step * (steps - 1 - index))
 
 
 @into_out
@@ -387,8 +400,8 @@ def _drawn_like(function, fill, input, dtype, device, requires_grad, memory_form
         made = fill(empty_like(input, dtype=dtype, memory_format=memory_format), generator)
         made._reset_version()
         return made.requires_grad_(True) if requires_grad else made
-    made = function(tuple(input.shape), dtype=dtype or input.dtype, device=input.device if device is None else device,
-                    generator=generator, requires_grad=requires_grad)
+    made = function(tuple(input.shape), dtype=dtype or input.dtype, generator=generator,
+                    device=input.device if device is None else device, requires_grad=requires_grad)
     return in_format(made, memory_format, input)
 
 
@@ -397,7 +410,7 @@ def plainly_drawn(fill):
     def decorate(general):
         @functools.wraps(general)
         def create(*size, **named):
-            if named or running.levels or not chosen.pytorch:
+            if named or running.levels or not chosen.pytorch or is_meta(None):
                 return general(*size, **named)
             made = _core.empty_strided(sizes_of(size), None, get_default_dtype())
             fill(made)
@@ -436,8 +449,8 @@ def randint(*args, generator=None, dtype=int64, device=None, requires_grad=False
     low = args.pop() if args else 0 if low is None else low
     if high <= low:
         raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
-    return _drawn(draws.integer_like, stream.integers, sizes_of((size,)), dtype, device, requires_grad, generator,
-                  int(low), int(high))
+    return _drawn(draws.integer_like, stream.integers, sizes_of((size,)), dtype, device, requires_grad,
+                  generator, int(low), int(high))
 
 
 def rand_like(input, *, dtype=None, device=None, requires_grad=False, memory_format=None, generator=None):

@@ -1,5 +1,7 @@
 """Indexing beyond ints and slices, and assignment to an index."""
 
+import warnings
+
 from flambeau.base.errors import fail
 from flambeau.ops import overrides, plans
 from flambeau.ops.chosen import as_mask, true_places
@@ -14,6 +16,9 @@ from flambeau.runtime import _core
 from flambeau.runtime._core import Tensor
 from flambeau.types.dtype import bool_, int64, uint8
 from flambeau.types.shape import broadcast_shapes
+
+
+WHOLE = slice(None)
 
 
 def normal_index(x, index):
@@ -73,6 +78,11 @@ def get_item(x, index):
     items = _expand_masks(x, items)
     if by_ops or not 1 <= len(items) <= x.ndim:
         return _advanced(x, items)
+    last = items[-1]
+    if isinstance(last, Tensor) and last.ndim == 1 and len(items) > 1 and all(i == WHOLE for i in items[:-1]
+                                                                         if not isinstance(i, Tensor)) \
+            and not any(isinstance(i, Tensor) for i in items[:-1]):
+        return index_select(x, len(items) - 1, last)
     if len(items) == 1 and isinstance(items[0], Tensor) and items[0].dtype is int64:
         return _rows(x, items[0])
     if len(items) == 2 and all(isinstance(i, Tensor) and i.dtype is int64 and i.shape == items[0].shape for i in items):
@@ -85,6 +95,8 @@ def simple_index(i):
     if isinstance(i, Tensor):
         if i.ndim == 0 and i.dtype.is_integer and i.dtype is not uint8 and not is_wrapped(i):
             return i.item()
+        if i.dtype is uint8:
+            warnings.warn("indexing with dtype uint8 is deprecated: use a mask of dtype bool, or int64 for places", stacklevel=4)
         return i
     if isinstance(i, bool) or i is None or i is Ellipsis or isinstance(i, int):
         return _scalar_mask(i) if isinstance(i, bool) else i
@@ -342,6 +354,12 @@ def _fitted(source, shape):
     return source
 
 
-_core.set_hook("record_index", record_index)
+def _name_index_ops():
+    basic = REGISTRY["slice_"]
+    basic.native.view_rule = plans.python_rule(basic, 1)
+    _core.set_index_ops(basic.native, REGISTRY["_rows"].native, REGISTRY["_places"].native)
+
+
+_name_index_ops()
 _core.set_hook("get_item", get_item)
 _core.set_hook("set_item", set_item)

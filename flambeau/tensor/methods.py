@@ -1,10 +1,13 @@
 """Methods of Tensor: attached to the native record, most of them straight from the registry of ops."""
 
+import functools
+
 from flambeau.base.errors import fail
 from flambeau.ops import matmul, random, view
 from flambeau.ops.elementwise import cast, copy
 from flambeau.ops.spec import INPLACE, METHODS, REGISTRY
 from flambeau.ops.strided import as_strided
+from flambeau.ops.wrapped import is_wrapped
 from flambeau.ops.write import assign, check_write, inplace, write
 from flambeau.runtime import _core
 from flambeau.runtime._core import Tensor
@@ -118,10 +121,13 @@ class Exposed:
 
     def __init__(self, tensor):
         self.tensor = tensor
-        size = tensor.element_size()
-        self.__array_interface__ = {
-            "version": 3, "shape": tuple(tensor.shape), "typestr": tensor.dtype.numpy.str,
-            "data": (tensor.data_ptr(), False), "strides": tuple(s * size for s in tensor.stride())}
+        self.__array_interface__ = _core.array_interface(tensor, _typestr(tensor.dtype))
+
+
+@functools.cache
+def _typestr(dtype):
+    """NumPy's name of the layout of an element."""
+    return dtype.numpy.str
 
 
 def array(self, dtype=None, copy=None):
@@ -310,7 +316,10 @@ def contains(self, value):
 
 
 def format_tensor(self, spec):
-    return format(self.item(), spec) if self.ndim == 0 and spec else str(self)
+    """A 0-d tensor formats as its number does; of more elements there is only `str`."""
+    if self.ndim == 0 and not self.is_shape_only and not is_wrapped(self):
+        return format(self.item(), spec)
+    return object.__format__(self, spec)
 
 
 def detach_(self):
@@ -416,6 +425,7 @@ def attach():
     for name, function in INPLACE.items():
         _core.attach_attribute(name, _writing(name, function))
     _core.attach_attribute("__deepcopy__", copying.deep_copy)
+    _core.attach_attribute("__copy__", copying.shallow_copy)
     _core.attach_attribute("__reduce_ex__", copying.reduce_tensor)
     _core.set_hook("repr", printing.tensor_text)
     for name, function in (("bool", truth), ("no_data", no_data), ("read_item", read_item),

@@ -80,12 +80,20 @@ def by_name(name):
     return _BY_NAME[name]
 
 
+_OF_NUMPY = {}          # NumPy's dtype -> DType, as far as they were asked for
+
+
 def from_numpy(dtype):
     """The dtype with NumPy dtype `dtype`'s layout; TypeError where there is none."""
-    import numpy
+    try:
+        return _OF_NUMPY[dtype]
+    except (KeyError, TypeError):
+        import numpy
     name = numpy.dtype(dtype).name
     if name not in _BY_NAME:
         raise TypeError(f"no Flambeau dtype corresponds to numpy.{name}")
+    if isinstance(dtype, numpy.dtype) and dtype.isnative:
+        _OF_NUMPY[dtype] = _BY_NAME[name]
     return _BY_NAME[name]
 
 
