@@ -25,7 +25,8 @@ def extension(name):
         sources=[str(RUNTIME / f"{name}.pyx")],
         depends=parts,
         include_dirs=[str(RUNTIME)],
-        extra_compile_args=["-O2", "-pthread"],     # no -march=native: a wheel may move to another processor
+        # no -march=native: a wheel may move to another processor; no fused products but the written ones
+        extra_compile_args=["-O2", "-pthread", "-fno-math-errno", "-ffp-contract=off"],
         extra_link_args=["-pthread"],
         optional=name == "library",     # a system without ELF objects loads kernels through LLVM
     )

@@ -4,6 +4,7 @@ import importlib
 import sys
 
 from flambeau import ops
+from flambeau.ops import overrides
 from flambeau.tensor import anomaly, autograd, exchange, indexing
 from flambeau.ops.spec import FUNCTIONS
 from flambeau.types import device, dtype
@@ -39,6 +40,12 @@ def _core(name):
     return getattr(importlib.import_module("flambeau.runtime._core"), name)
 
 
+def _overridable(name):
+    """A function of `flambeau.overrides`, which is imported when the first call is overridden."""
+    return lambda *args: getattr(importlib.import_module("flambeau.overrides"), name)(*args)
+
+
+overrides.set_hooks(functions=_overridable("python_functions"), name=_overridable("resolve_name"))
 _TABLE = None
 
 

@@ -8,8 +8,8 @@ import pytest
 
 ROOT = Path(__file__).parent.parent / "flambeau"
 LINES = ("base", "types", "ir runtime", "ops", "compiler", "tensor", "capture transform",
-         "nn optim data amp distributions", "distributed quant export",
-         "vision geometric rl privacy federated quantum", "train", "serve",
+         "nn optim data amp distributions hub", "distributed quant export",
+         "vision geometric rl privacy federated quantum", "train track measure", "serve",
          "(public)",                # the single files at the top, and flambeau itself
          "torch cli", "testing tools")
 HEIGHT = {package: height for height, line in enumerate(LINES) for package in line.split()}

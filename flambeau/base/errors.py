@@ -28,8 +28,16 @@ class DeviceError(RuntimeError):
     """A device that does not exist here, or operands on different devices."""
 
 
+class MissingDevice(DeviceError, AssertionError, NotImplementedError):
+    """A device that PyTorch knows and that is not here; PyTorch raises one or the other of these types."""
+
+
 class AxisError(IndexError):
     """An axis outside the tensor's dimensions."""
+
+
+class PlaceError(IndexError, RuntimeError):
+    """An index out of bounds; PyTorch raises one or the other of these types."""
 
 
 class ArgumentError(TypeError):

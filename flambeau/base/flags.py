@@ -111,4 +111,9 @@ def override(**values):
             object.__setattr__(flags, name, value)
 
 
+def torch_switch(variable):
+    """Whether a switch of PyTorch's own is set; programs set these while they run, so they are read at each use."""
+    return os.environ.get(variable, "").lower() in ("1", "y", "yes", "true")
+
+
 flags = read_flags(os.environ)

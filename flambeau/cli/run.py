@@ -1,8 +1,8 @@
 """`flambeau run SCRIPT`: a script runs as under `python SCRIPT`, except that `import torch` finds the facade.
 
 `torch` and its submodules are other names of the modules under `flambeau.torch`: one module object under two
-names, so that `torch.nn.Module is flambeau.torch.nn.Module`. The facade is imported when the script asks for
-it.
+names, so that `torch.nn.Module is flambeau.torch.nn.Module`. In the same way `torchvision` means
+`flambeau.vision`. Both are imported when the script asks for them.
 """
 
 import builtins
@@ -18,7 +18,8 @@ from flambeau.base.errors import trim_traceback
 from flambeau.cli import complain
 
 CHILDREN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "children")
-SERVED, FACADE = "torch", "flambeau.torch"
+FACADE = "flambeau.torch"
+SERVED = {"torch": FACADE, "torchvision": "flambeau.vision"}
 
 
 def run(options):
@@ -54,6 +55,7 @@ class AliasLoader(importlib.abc.Loader):
         self.real = real
 
     def create_module(self, spec):
+        importlib.import_module(FACADE)         # importing torchvision is choosing PyTorch's names, too
         module = importlib.import_module(self.real)
         self.own_spec = module.__spec__         # the import system overwrites it with `spec`
         return module
@@ -63,9 +65,9 @@ class AliasLoader(importlib.abc.Loader):
 
 
 def serve_facade():
-    """From now on `import torch` in this process gives flambeau.torch."""
+    """From now on `import torch` in this process gives flambeau.torch, and torchvision flambeau.vision."""
     if not any(isinstance(finder, AliasFinder) for finder in sys.meta_path):
-        sys.meta_path.insert(0, AliasFinder(SERVED, FACADE))
+        sys.meta_path[:0] = [AliasFinder(served, real) for served, real in SERVED.items()]
 
 
 def serve_children():

@@ -1,7 +1,7 @@
 """Datasets, samplers and the DataLoader, with PyTorch's names and meaning (torch.utils.data)."""
 
 from flambeau.data.collate import collate, default_collate, default_collate_fn_map, default_convert
-from flambeau.data.dataloader import DataLoader
+from flambeau.data.dataloader import DataLoader, StatefulDataLoader
 from flambeau.data.dataset import (
     ChainDataset, ConcatDataset, Dataset, IterableDataset, StackDataset, Subset, TensorDataset, random_split)
 from flambeau.data.sampler import (
@@ -12,6 +12,6 @@ from flambeau.data.workers import get_worker_info
 __all__ = ["BatchSampler", "ChainDataset", "ConcatDataset", "DataLoader", "Dataset",
            "DistributedSampler", "IterableDataset", "RandomSampler", "Sampler", "SequentialSampler",
            "StackDataset",
-           "Subset", "SubsetRandomSampler", "TensorDataset", "WeightedRandomSampler",
+           "StatefulDataLoader", "Subset", "SubsetRandomSampler", "TensorDataset", "WeightedRandomSampler",
            "collate", "default_collate", "default_collate_fn_map", "default_convert", "get_worker_info",
            "random_split"]

@@ -14,16 +14,6 @@ from collections.abc import Mapping, MutableMapping, MutableSequence, Sequence
 from flambeau.base.errors import fail
 from flambeau.data import tensors
 
-# Collate functions by the type of a sample, `function(batch, *, collate_fn_map)`; users may add to it.
-# Tensors and NumPy's types, which are not imported here, come before it unless it names just their type.
-default_collate_fn_map = {
-    float: lambda batch, *, collate_fn_map=None: tensors.doubles(batch),
-    int: lambda batch, *, collate_fn_map=None: tensors.integers(batch),
-    str: lambda batch, *, collate_fn_map=None: batch,
-    bytes: lambda batch, *, collate_fn_map=None: batch,
-}
-
-
 def default_collate(batch):
     """Make a batch of a list of samples (the table is at the top of this module).
 
@@ -77,28 +67,56 @@ def _function_for(sample, collate_fn_map):
     if type(sample) in collate_fn_map:
         return collate_fn_map[type(sample)]
     if isinstance(sample, tensors.tensor_class()):
-        return _collate_tensors
+        return collate_tensor_fn
     if _is_numpy(sample) and not isinstance(sample, (str, bytes)):
-        return _collate_numpy
+        return collate_numpy_array_fn
     for kind, function in collate_fn_map.items():
         if isinstance(sample, kind):
             return function
     return None
 
 
-def _collate_tensors(batch, *, collate_fn_map=None):
-    shapes = {tuple(tensor.shape) for tensor in batch}
-    if len(shapes) > 1:
-        fail("default_collate", "stack expects each tensor to be equal size",
-             got=f"samples of shapes {', '.join(map(str, sorted(shapes)))}",
-             hint="pass collate_fn= to DataLoader to pad or crop them, or batch_size=None for one at a time")
-    return tensors.stack(batch)
+def collate_tensor_fn(batch, *, collate_fn_map=None):
+    """Tensors of one shape, stacked."""
+    try:
+        return tensors.stack(batch)
+    except RuntimeError:
+        shapes = {tuple(tensor.shape) for tensor in batch}
+        if len(shapes) == 1:
+            raise
+    fail("default_collate", "stack expects each tensor to be equal size",
+         got=f"samples of shapes {', '.join(map(str, sorted(shapes)))}",
+         hint="pass collate_fn= to DataLoader to pad or crop them, or batch_size=None for one at a time")
 
 
-def _collate_numpy(batch, *, collate_fn_map=None):
+def collate_numpy_array_fn(batch, *, collate_fn_map=None):
+    """NumPy arrays or scalars of one shape, stacked in a tensor."""
     if _is_text_or_object(batch[0]):
         _refuse_type(f"numpy {batch[0].dtype}")
-    return _collate_tensors([tensors.as_tensor(item) for item in batch])
+    if len({(item.dtype, item.shape) if _is_numpy(item) else None for item in batch}) == 1:
+        return tensors.stack_arrays(batch)
+    return collate_tensor_fn([tensors.as_tensor(item) for item in batch])
+
+
+def collate_float_fn(batch, *, collate_fn_map=None):
+    """Floats as a float64 tensor."""
+    return tensors.doubles(batch)
+
+
+def collate_int_fn(batch, *, collate_fn_map=None):
+    """Ints as an int64 tensor, bools as a bool tensor."""
+    return tensors.integers(batch)
+
+
+def collate_str_fn(batch, *, collate_fn_map=None):
+    """The strings as they are."""
+    return batch
+
+
+# Collate functions by the type of a sample, `function(batch, *, collate_fn_map)`; users may add to it.
+# Tensors and NumPy's types, which are not imported here, come before it unless it names just their type.
+default_collate_fn_map = {float: collate_float_fn, int: collate_int_fn, str: collate_str_fn,
+                          bytes: collate_str_fn}
 
 
 def _refuse_type(name):

@@ -5,16 +5,15 @@ last two fall together where that changes nothing: a batch of a TensorDataset (o
 default collate_fn takes one indexing a tensor instead of a stack of single rows.
 """
 
-import functools
 import types
 import warnings
-from itertools import repeat
 
 from flambeau.base.errors import fail
-from flambeau.data import tensors, workers
+from flambeau.data import state
 from flambeau.data.collate import default_collate, default_convert
-from flambeau.data.dataset import IterableDataset, Subset, TensorDataset, samples_at
-from flambeau.data.sampler import BatchSampler, RandomSampler, SequentialSampler
+from flambeau.data.dataset import IterableDataset
+from flambeau.data.iteration import _MultiProcessingDataLoaderIter, _SingleProcessDataLoaderIter
+from flambeau.data.sampler import BatchSampler, RandomSampler, SequentialSampler, _InfiniteConstantSampler
 
 _FIXED = frozenset(("batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers"))
 
@@ -28,9 +27,14 @@ class DataLoader:
         batch_size, shuffle, sampler and drop_last.
     collate_fn: makes a batch of a list of samples (default: `default_collate`).
     drop_last: leave out a last batch that is not full.
-    num_workers: worker processes that fetch and collate; 0 does it in this process. With workers: timeout (seconds for a
-        batch, 0: no limit), worker_init_fn(number), prefetch_factor (batches a worker is ahead, default 2),
-        persistent_workers (kept between iterations), multiprocessing_context ('fork', 'spawn', ...).
+    num_workers: worker processes that fetch and collate; 0 does it in this process. With workers: timeout
+        (seconds for a batch, 0: no limit), worker_init_fn(number), prefetch_factor (batches a worker is
+        ahead, default 2), persistent_workers (kept between iterations), multiprocessing_context ('fork',
+        'spawn', ...), in_order (False: hand out what is ready first). An exception of a worker comes with its
+        traceback; a dead worker is a RuntimeError.
+    pin_memory, pin_memory_device: accepted; there is no accelerator to copy to.
+
+    `state_dict()` and `load_state_dict()` go on within an epoch, in another process too.
 
     >>> for images, labels in DataLoader(dataset, batch_size=64, shuffle=True): ...     # doctest: +SKIP
     """
@@ -42,7 +46,7 @@ class DataLoader:
                  collate_fn=None, pin_memory=False, drop_last=False, timeout=0, worker_init_fn=None,
                  multiprocessing_context=None, generator=None, *, prefetch_factor=None,
                  persistent_workers=False, pin_memory_device="", in_order=True):
-        _check_workers(num_workers, timeout, prefetch_factor, persistent_workers, multiprocessing_context)
+        _check_workers(num_workers, timeout, prefetch_factor, persistent_workers)
         _check_combination(dataset, batch_size, shuffle, sampler, batch_sampler, drop_last)
         if pin_memory:
             warnings.warn("'pin_memory' argument is set as true but no accelerator is found, then device "
@@ -52,7 +56,10 @@ class DataLoader:
         self.prefetch_factor = 2 if num_workers and prefetch_factor is None else prefetch_factor
         self.pin_memory, self.pin_memory_device, self.timeout = pin_memory, pin_memory_device, timeout
         self.worker_init_fn, self.multiprocessing_context = worker_init_fn, multiprocessing_context
-        self.in_order, self._crew = in_order, None
+        self.in_order = in_order
+        self._iterator = None       # the one of persistent workers
+        self._progress = None       # a Progress: how far the last iteration came
+        self._resume = None         # a state that the next iteration goes on from
         self.sampler = _default_sampler(dataset, shuffle, generator) if sampler is None else sampler
         if batch_sampler is not None:
             batch_size, drop_last = None, False
@@ -60,7 +67,7 @@ class DataLoader:
             batch_sampler = BatchSampler(self.sampler, batch_size, drop_last)
         self.batch_sampler, self.batch_size, self.drop_last = batch_sampler, batch_size, drop_last
         self.collate_fn = collate_fn or (default_convert if batch_sampler is None else default_collate)
-        self._announced = None      # the length that an IterableDataset said it has
+        self._IterableDataset_len_called = None      # the length that an IterableDataset said it has
         self._ready = True
 
     def __setattr__(self, name, value):
@@ -71,144 +78,91 @@ class DataLoader:
         super().__setattr__(name, value)
 
     def __iter__(self):
-        return _WorkerIteration(self) if self.num_workers else _Iteration(self)
+        if not self.persistent_workers or not self.num_workers:
+            return self._get_iterator()
+        if self._iterator is None or not self._iterator._workers:
+            self._iterator = self._get_iterator()
+        else:
+            self._iterator._reset(self)
+        return self._iterator
+
+    def _get_iterator(self):
+        """A new iterator. Libraries override this, and call it."""
+        kind = _MultiProcessingDataLoaderIter if self.num_workers else _SingleProcessDataLoaderIter
+        return kind(self)
+
+    @property
+    def _auto_collation(self):
+        return self.batch_sampler is not None
+
+    @property
+    def _index_sampler(self):
+        return self.sampler if self.batch_sampler is None else self.batch_sampler
+
+    @property
+    def _dataset_kind(self):
+        return _DatasetKind.Iterable if isinstance(self.dataset, IterableDataset) else _DatasetKind.Map
+
+    @property
+    def multiprocessing_context(self):
+        return self._context
+
+    @multiprocessing_context.setter
+    def multiprocessing_context(self, value):
+        self._context = _checked_context(value, self.num_workers)
+
+    def state_dict(self):
+        """How far the present iteration came: with it, another loader can hand out the rest of the epoch.
+
+        Numbers, lists and generator states, and the states of a dataset, a stream or a sampler that have
+        `state_dict` and `load_state_dict` themselves. Of a stream without them, the samples handed out are
+        fetched again and left out.
+        """
+        return state.state_of(self)
+
+    def load_state_dict(self, state_dict):
+        """The next iteration hands out the rest of that epoch; those after it are as they would have been.
+
+        Generators of the loader and of its samplers are set; the default generator is not: where it draws the
+        order, restore it as well (`set_rng_state`).
+        """
+        state.load(self, state_dict)
 
     def __len__(self):
         """The number of batches (of samples, if batch_size is None)."""
         if not isinstance(self.dataset, IterableDataset):
             return len(self.sampler if self.batch_sampler is None else self.batch_sampler)
-        self._announced = length = len(self.dataset)
+        self._IterableDataset_len_called = length = len(self.dataset)
         if self.batch_size is None:
             return length
         return length // self.batch_size if self.drop_last else -(-length // self.batch_size)
 
 
-def fetch_batch(collate, batched, drop_last, dataset, stream, index):
-    """One batch (or single sample) of `dataset` at `index`, or the next of its `stream`; StopIteration at its end."""
-    if stream is None:
-        return fetch_at(collate, batched, dataset, index)
-    if not batched:
-        return collate(next(stream))
-    samples = [sample for _, sample in zip(index, stream)]
-    if not samples or drop_last and len(samples) < len(index):
-        raise StopIteration
-    return collate(samples)
+class StatefulDataLoader(DataLoader):
+    """A DataLoader under the name that torchdata gives to one with `state_dict`.
 
-
-def fetch_at(collate, batched, dataset, index):
-    """The batch (or single sample) of a Dataset at `index`."""
-    if not batched:
-        return collate(dataset[index])
-    if collate is default_collate:
-        batch = stacked_rows(dataset, index)
-        if batch is not None:
-            return batch
-    return collate(samples_at(dataset, index))
-
-
-class _WorkerIteration:
-    """One pass over a DataLoader with worker processes."""
-
-    def __init__(self, loader):
-        self.loader = loader
-        seed = tensors.draw_seed(loader.generator) % (1 << 62)
-        batched = loader.batch_sampler is not None
-        crew = loader._crew
-        if crew is None or not crew.processes:
-            is_stream = isinstance(loader.dataset, IterableDataset)
-            fetch = functools.partial(fetch_batch, loader.collate_fn, batched, loader.drop_last)
-            job = workers.Job(loader.dataset, fetch, is_stream, loader.worker_init_fn, loader.num_workers)
-            crew = workers.Crew(job, loader.num_workers, seed, loader.multiprocessing_context or workers.default_context(),
-                                loader.prefetch_factor, loader.timeout)
-        self.crew = crew
-        if loader.persistent_workers:
-            loader._crew = crew
-        self.batches = crew.batches(loader.batch_sampler if batched else loader.sampler, seed)
-
-    def __iter__(self):
-        return self
-
-    def __len__(self):
-        return len(self.loader)
-
-    def __next__(self):
-        try:
-            return next(self.batches)
-        except StopIteration:
-            self.end()
-            raise
-
-    def end(self):
-        """Let the workers go, unless the loader keeps them."""
-        if not self.loader.persistent_workers:
-            self.crew.close()
-
-    def __del__(self):
-        if hasattr(self, "crew"):
-            self.end()
-
-
-class _Iteration:
-    """One pass over a DataLoader in this process."""
-
-    def __init__(self, loader):
-        self.loader, self.yielded, self.announced = loader, 0, loader._announced
-        self.batched = loader.batch_sampler is not None
-        # PyTorch draws a seed for its workers here, also without workers: so equal seeds give equal orders.
-        tensors.draw_seed(loader.generator)
-        self.indices = iter(loader.batch_sampler if self.batched else loader.sampler)
-        self.stream = iter(loader.dataset) if isinstance(loader.dataset, IterableDataset) else None
-
-    def __iter__(self):
-        return self
-
-    def __len__(self):
-        return len(self.loader)
-
-    def __next__(self):
-        index = next(self.indices)
-        loader = self.loader
-        try:
-            batch = fetch_batch(loader.collate_fn, self.batched, loader.drop_last, loader.dataset, self.stream, index)
-        except StopIteration:
-            self.indices, self.stream = iter(()), iter(())
-            raise
-        self.yielded += 1
-        if self.stream is not None:
-            self.compare_with_announced()
-        return batch
-
-    def compare_with_announced(self):
-        if self.announced is not None and self.yielded > self.announced:
-            warnings.warn(f"Length of IterableDataset {self.loader.dataset} was reported to be "
-                          f"{self.announced} (when accessing len(dataloader)), but {self.yielded} samples "
-                          "have been fetched.",
-                          stacklevel=3)
-
-
-def stacked_rows(dataset, indices):
-    """[tensor[indices] for each tensor] of a TensorDataset or a Subset of one; None for other datasets.
-
-    This equals collating the samples only if indexing is not overridden: subclasses take the long way.
+    snapshot_every_n_steps: accepted; the state is at hand after each batch.
     """
-    while type(dataset) is Subset and type(indices) is list:
-        indices, dataset = [dataset.indices[index] for index in indices], dataset.dataset
-    if type(dataset) is not TensorDataset or not indices or type(indices) is not list:
-        return None
-    if not all(type(index) is int for index in indices):
-        return None
-    rows = tensors.integers(indices)        # (batch,) int64
-    return [tensor[rows] for tensor in dataset.tensors]
+
+    def __init__(self, *args, snapshot_every_n_steps=1, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.snapshot_every_n_steps = snapshot_every_n_steps
+
+
+class _DatasetKind:
+    """What a loader's `_dataset_kind` says."""
+
+    Map, Iterable = 0, 1
 
 
 # ---------------------------------------------------------------------------------------- arguments
 def _default_sampler(dataset, shuffle, generator):
     if isinstance(dataset, IterableDataset):
-        return repeat(None)         # endless: the stream itself says when it ends
+        return _InfiniteConstantSampler()       # the stream itself says when it ends
     return RandomSampler(dataset, generator=generator) if shuffle else SequentialSampler(dataset)
 
 
-def _check_workers(num_workers, timeout, prefetch_factor, persistent_workers, multiprocessing_context):
+def _check_workers(num_workers, timeout, prefetch_factor, persistent_workers):
     if num_workers < 0:
         _refuse("num_workers option should be non-negative", "num_workers=0 loads in the calling process")
     if timeout < 0:
@@ -221,8 +175,25 @@ def _check_workers(num_workers, timeout, prefetch_factor, persistent_workers, mu
         _refuse("prefetch_factor option could only be specified in multiprocessing", hint="leave it out")
     if persistent_workers:
         _refuse("persistent_workers option needs num_workers > 0", hint="leave it out")
-    if multiprocessing_context is not None:
+
+
+def _checked_context(context, num_workers):
+    """The value of multiprocessing_context: None, a context, or the context of a start method's name."""
+    if context is None:
+        return None
+    if not num_workers:
         _refuse("multiprocessing_context can only be used with multi-process loading", hint="leave it out")
+    import multiprocessing
+    if isinstance(context, str):
+        methods = multiprocessing.get_all_start_methods()
+        if context not in methods:
+            _refuse(f"multiprocessing_context option should specify a valid start method in {methods!r}, "
+                    f"got {context!r}")
+        return multiprocessing.get_context(context)
+    if not hasattr(context, "Process"):
+        fail("DataLoader", "multiprocessing_context option should be a valid context object or a string "
+             "specifying the start method", got=type(context).__name__, kind=TypeError)
+    return context
 
 
 def _check_combination(dataset, batch_size, shuffle, sampler, batch_sampler, drop_last):

@@ -59,7 +59,8 @@ class TensorDataset(Dataset):
 
 
 class StackDataset(Dataset):
-    """Datasets of one length side by side: sample i is the tuple of their samples i, or a dict if they are named.
+    """Datasets of one length side by side: sample i is the tuple of their samples i, or a dict if they are
+    named.
 
     >>> StackDataset(images=["a", "b"], labels=[0, 1])[1]
     {'images': 'b', 'labels': 1}

@@ -1,7 +1,7 @@
 """Samplers: iterables of indices (or, BatchSampler, of lists of indices) that say in which order to load."""
 
 import types
-from itertools import islice
+from itertools import islice, repeat
 
 from flambeau.base.errors import fail
 from flambeau.data import tensors
@@ -30,6 +30,13 @@ class SequentialSampler(Sampler):
 
     def __len__(self):
         return len(self.data_source)
+
+
+class _InfiniteConstantSampler(Sampler):
+    """None, endlessly: the indices of a stream."""
+
+    def __iter__(self):
+        return repeat(None)
 
 
 class RandomSampler(Sampler):

@@ -57,7 +57,8 @@ class Beta(ExponentialFamily):
 
     def rsample(self, sample_shape=()):
         shape = self._extended_shape(sample_shape)
-        log_odds = draws.log_gamma(self.concentration1, shape) - draws.log_gamma(self.concentration0, shape)
+        one, other = draws.log_gamma_pairs(self.concentration1, self.concentration0, shape)
+        log_odds = one - other
         limits = finfo(log_odds.dtype)
         return sigmoid(log_odds).clamp(limits.tiny, 1 - limits.eps / 2)
 

@@ -149,7 +149,7 @@ class Geometric(FromProbsOrLogits, Distribution):
 
     def sample(self, sample_shape=()):
         probs = self.probs.detach()
-        waited = draws.exponential(self._extended_shape(sample_shape), probs.dtype)
+        waited = draws.trials_of(self._extended_shape(sample_shape), probs.dtype)
         return (waited / -(-probs).log1p()).floor()
 
     def log_prob(self, value):

@@ -162,7 +162,7 @@ class Cauchy(Distribution):
         return full_like(self.loc, math.inf)
 
     def rsample(self, sample_shape=()):
-        return self.icdf(draws.open_uniform(self._extended_shape(sample_shape), self.loc.dtype))
+        return self.loc + self.scale * draws.cauchy(self._extended_shape(sample_shape), self.loc.dtype)
 
     def log_prob(self, value):
         if self._validate_args:
@@ -265,9 +265,9 @@ class StudentT(Distribution):
 
     def rsample(self, sample_shape=()):
         shape = self._extended_shape(sample_shape)
-        half_df = self.df / 2
+        half_df, normal = self.df / 2, standard_normal(shape, self.df.dtype)
         log_ratio = draws.log_gamma(half_df, shape) - half_df.log()         # of chi-square / df
-        return self.loc + self.scale * standard_normal(shape, self.df.dtype) * (-0.5 * log_ratio).exp()
+        return self.loc + self.scale * normal * (-0.5 * log_ratio).exp()
 
     def log_prob(self, value):
         if self._validate_args:

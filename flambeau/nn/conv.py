@@ -31,6 +31,8 @@ class _Convolution(Module):
         self.groups = groups
         self.padding_mode = padding_mode
         self._check()
+        self.transposed = type(self).transposed
+        self._reversed_padding_repeated_twice = self._sides()
         self.output_padding = (0,) * len(self.kernel_size)
         self.weight = self._make_parameter(self._weight_shape(), device, dtype)
         if bias:
@@ -92,7 +94,7 @@ class _Convolution(Module):
         """Convolve; paddings other than zeros are put around the input first."""
         padding = self.padding
         if self.padding_mode != "zeros":
-            input = F.pad(input, self._sides(), self.padding_mode)
+            input = F.pad(input, self._reversed_padding_repeated_twice, self.padding_mode)
             padding = 0
         return self.function(input, self.weight, self.bias, self.stride, padding, self.dilation, self.groups)
 

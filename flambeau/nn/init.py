@@ -6,7 +6,7 @@ The distributions and the order of draws are PyTorch's.
 import math
 import warnings
 
-from flambeau.tensor import empty_like, no_grad
+from flambeau.tensor import empty_like, no_grad, randperm
 
 _GAINS = {
     "linear": 1.0, "conv1d": 1.0, "conv2d": 1.0, "conv3d": 1.0, "conv_transpose1d": 1.0,
@@ -48,6 +48,8 @@ def normal_(tensor, mean=0.0, std=1.0, generator=None):
 
 def trunc_normal_(tensor, mean=0.0, std=1.0, a=-2.0, b=2.0, generator=None):
     """Fill with the normal distribution restricted to [a, b]."""
+    if tensor.is_meta:
+        return tensor
     if mean < a - 2 * std or mean > b + 2 * std:
         warnings.warn("mean is more than 2 std from [a, b] in nn.init.trunc_normal_. "
                       "The distribution of values may be incorrect.", stacklevel=2)
@@ -205,8 +207,7 @@ def sparse_(tensor, sparsity, std=0.01, generator=None):
     with no_grad():
         tensor.normal_(0, std, generator=generator)
         for column in range(columns):
-            order = sorted(range(rows),
-                           key=empty_like(tensor[:, 0]).uniform_(generator=generator).tolist().__getitem__)
+            order = randperm(rows, generator=generator).tolist()
             for row in order[:math.ceil(sparsity * rows)]:
                 tensor[row, column] = 0
     return tensor

@@ -31,6 +31,7 @@ class Module:
 
     training: bool
     call_super_init = False
+    _version = 1                # of the class, which a state_dict notes in its `_metadata`
     _TABLES = ("_parameters", "_buffers", "_modules")
     _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_forward_hooks_with_kwargs",
               "_forward_pre_hooks_with_kwargs", "_forward_hooks_always_called", "_state_dict_hooks",
@@ -186,6 +187,13 @@ class Module:
                 self._non_persistent_buffers_set.discard(name)
                 return
         object.__delattr__(self, name)
+
+    def __setstate__(self, state):
+        """Take over the members of a pickled or copied module, perhaps one of an older version with fewer tables."""
+        self.__dict__.update(state)
+        for table in Module._HOOKS:
+            self.__dict__.setdefault(table, OrderedDict())
+        self.__dict__.setdefault("_non_persistent_buffers_set", set())
 
     def __dir__(self):
         names = set(object.__dir__(self))
@@ -387,6 +395,9 @@ class Module:
                 return tensor.to(device=place, dtype=wanted, memory_format=memory_format)
             return tensor.to(device=place, dtype=wanted)
         return self._apply(convert)
+
+    def compile(self, *args, **kwargs):
+        """Nothing changes: programs are not captured yet, so the module runs as it is; arguments are those of compile."""
 
     def to_empty(self, *, device, recurse=True):
         """Move to `device` without copying values; the members are uninitialised afterwards."""

@@ -12,6 +12,7 @@ class _RunningNorm(Module):
     """What batch and instance norms share; a subclass says which ranks of input it takes."""
 
     ranks = ()
+    _version = 2                # 1 had no count of batches
 
     def __init__(self, num_features, eps=1e-05, momentum=0.1, affine=True, track_running_stats=True,
                  device=None, dtype=None, *, bias=True):
@@ -64,11 +65,12 @@ class _RunningNorm(Module):
         return F.batch_norm(input, self.running_mean if keep else None, self.running_var if keep else None,
                             self.weight, self.bias, use_batch, factor, self.eps)
 
-    def _load_from_state_dict(self, state_dict, prefix, *rest):
+    def _load_from_state_dict(self, state_dict, prefix, local_metadata, *rest):
         counter = prefix + "num_batches_tracked"
-        if self.num_batches_tracked is not None and counter not in state_dict:     # files of early versions
+        early = local_metadata.get("version") is None or local_metadata["version"] < 2
+        if early and self.num_batches_tracked is not None and counter not in state_dict:
             state_dict[counter] = self.num_batches_tracked
-        super()._load_from_state_dict(state_dict, prefix, *rest)
+        super()._load_from_state_dict(state_dict, prefix, local_metadata, *rest)
 
     def extra_repr(self):
         return (f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={self.affine}, "

@@ -29,6 +29,8 @@ class UninitializedParameter(_Uninitialized, Parameter):
 class UninitializedBuffer(_Uninitialized, Tensor):
     """A buffer whose shape the first call of a lazy layer gives."""
 
+    __torch_function__ = Parameter.__torch_function__
+
     def __new__(cls, requires_grad=False, device=None, dtype=None, persistent=True):
         return Tensor._make_subclass(cls, empty((0,), device=device, dtype=dtype), requires_grad)
 
@@ -40,6 +42,8 @@ def is_lazy(member):
 
 class Buffer(Tensor):
     """A tensor that becomes a buffer of the module it is assigned to; part of its state if `persistent`."""
+
+    __torch_function__ = Parameter.__torch_function__
 
     def __new__(cls, data=None, *, persistent=True):
         made = Tensor._make_subclass(cls, empty(0) if data is None else data.detach(), False)

@@ -16,7 +16,8 @@ from flambeau.nn import init
 from flambeau.nn.module import Module
 from flambeau.nn.parameter import Parameter
 from flambeau.nn.utils.rnn import PackedSequence
-from flambeau.ops.recurrent import recurrent, stacked
+from flambeau.ops import interpose
+from flambeau.ops.recurrent import recurrent_gated, recurrent_plain, stacked
 from flambeau.ops.wrapped import elements_of
 from flambeau.tensor import cat, empty, tensor, zeros
 from flambeau.types.dtype import int64
@@ -249,10 +250,18 @@ class RNNBase(Module):
     def _flat_weights_names(self):
         return [name for names in self._all_weights for name in names]
 
+    def __getstate__(self):
+        return {**self.__dict__, "_flat_weights": self._flat_weights, "_flat_weights_names": self._flat_weights_names}
+
+    def __setstate__(self, state):
+        state = {name: value for name, value in state.items() if not name.startswith("_flat_weight")}
+        super().__setstate__(state)
+        self._kinds = tuple(name.rpartition("_l")[0] for name in self._all_weights[0])
+
     def check_input(self, input, batch_sizes):
         """RuntimeError on an input of other sizes than the layer was made for, ValueError on other dtypes."""
         dtype = getattr(self, self._all_weights[0][0]).dtype
-        if input.dtype is not dtype:
+        if input.dtype is not dtype and not interpose.lasting():       # autocast makes them one
             raise ValueError(f"RNN input dtype ({input.dtype}) does not match weight dtype ({dtype}). "
                              f"Convert input: input.to({dtype}), or convert model: model.to({input.dtype})")
         wanted = 3 if batch_sizes is None else 2
@@ -374,7 +383,8 @@ class RNNBase(Module):
     def _run(self, rows, starts, state, names, backwards):
         """One layer in one direction: the outputs of all steps, then the last state."""
         weights = {kind: getattr(self, name) for kind, name in zip(self._kinds, names)}
-        return recurrent(KERNELS[self.mode], rows, starts, *state, reverse=backwards, **weights)
+        run = recurrent_gated if self.mode == "GRU" else recurrent_plain
+        return run(KERNELS[self.mode], rows, starts, *state, reverse=backwards, **weights)
 
 
 def refuse_projection(proj_size):

@@ -28,6 +28,10 @@ class IncompatibleKeys(namedtuple("IncompatibleKeys", ["missing_keys", "unexpect
     __str__ = __repr__
 
 
+_IncompatibleKeys = IncompatibleKeys
+IncompatibleKeys.__name__ = IncompatibleKeys.__qualname__ = "_IncompatibleKeys"         # the name that is printed
+
+
 def persistent_state(module):
     """The module's own parameters and persistent buffers by name, without those that are None."""
     state = dict(module._parameters)
@@ -52,9 +56,16 @@ def save_own(module, destination, prefix, keep_vars):
 
 
 def save_tree(module, destination, prefix, keep_vars):
-    """Enter the state of the module and its children into `destination`; return it."""
+    """Enter the state of the module and its children into `destination`; return it.
+
+    Its attribute `_metadata` has the version of each module's class, by the module's name.
+    """
     if destination is None:
         destination = OrderedDict()
+        destination._metadata = OrderedDict()
+    metadata = {"version": module._version}
+    if hasattr(destination, "_metadata"):
+        destination._metadata[prefix[:-1]] = metadata
     for hook in module._state_dict_pre_hooks.values():
         hook(module, prefix, keep_vars)
     module._save_to_state_dict(destination, prefix, keep_vars)
@@ -62,7 +73,7 @@ def save_tree(module, destination, prefix, keep_vars):
         if child is not None:
             child.state_dict(destination=destination, prefix=f"{prefix}{name}.", keep_vars=keep_vars)
     for hook in module._state_dict_hooks.values():
-        result = hook(module, destination, prefix, {})
+        result = hook(module, destination, prefix, metadata)
         if result is None:
             continue
         if getattr(hook, "_from_public_api", False):
@@ -148,7 +159,8 @@ def load_tree(module, state, strict, assign):
         raise TypeError(f"Expected state_dict to be dict-like, got {type(state)}.")
     missing, unexpected, errors = [], [], []
     tied = _tied_members(module) if assign else ()
-    _load_children(module, OrderedDict(state), "", assign, missing, unexpected, errors)
+    versions = getattr(state, "_metadata", None) or {}
+    _load_children(module, OrderedDict(state), "", assign, versions, missing, unexpected, errors)
     for places in tied:
         owner, name = places[-1]                # as with copying, the last value stays
         for other, other_name in places[:-1]:
@@ -178,15 +190,15 @@ def _quoted(keys):
     return ", ".join(f'"{key}"' for key in keys)
 
 
-def _load_children(module, state, prefix, assign, missing, unexpected, errors):
-    metadata = {"assign_to_params_buffers": True} if assign else {}
+def _load_children(module, state, prefix, assign, versions, missing, unexpected, errors):
+    metadata = {**versions.get(prefix[:-1], {}), **({"assign_to_params_buffers": True} if assign else {})}
     module._load_from_state_dict(state, prefix, metadata, True, missing, unexpected, errors)
     for name, child in module._modules.items():
         if child is None:
             continue
         child_prefix = f"{prefix}{name}."
         child_state = {key: value for key, value in state.items() if key.startswith(child_prefix)}
-        _load_children(child, child_state, child_prefix, assign, missing, unexpected, errors)
+        _load_children(child, child_state, child_prefix, assign, versions, missing, unexpected, errors)
     keys = IncompatibleKeys(missing, unexpected)
     for hook in module._load_state_dict_post_hooks.values():
         if hook(module, keys) is not None:

@@ -38,6 +38,7 @@ class Interposer:
     """
 
     sees_functions = False      # `handle` also gets calls of `visible` functions, as (function, args, kwargs)
+    sees_walks = False          # `walk(run)` is called in place of a backward pass, which is `run()`
     lasting = False             # belongs to what a function computes: away in backward passes, back when it runs again
 
     def handle(self, operation, args, kwargs):
@@ -65,11 +66,17 @@ def intercept(operation, args, kwargs):
         _core.set_mode(1)
 
 
+VISIBLE = set()             # the names of visible functions
+
+
 def visible(function):
     """Decorator of a plain function over ops: an interposer that `sees_functions` gets its calls whole."""
+    VISIBLE.add(function.__name__)
+    mode = _core.get_mode
+
     @functools.wraps(function)
     def call(*args, **kwargs):
-        if _core.get_mode() and stack():
+        if mode() and stack():
             return _intercept_function(function, args, kwargs)
         return function(*args, **kwargs)
     return call

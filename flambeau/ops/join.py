@@ -65,6 +65,8 @@ class Cat(Op):
     def eager(self, values):
         tensors, dim = values["tensors"], values["dim"]
         dtype, shape = self.infer(tensors, values)[0]
+        if any(t.is_shape_only for t in tensors):
+            return _core.shape_only(shape, dtype)
         out, at = _core.empty_strided(shape, None, dtype), 0
         for t in _solid(tensors):
             window = tuple(slice(None) for _ in range(dim)) + (slice(at, at + t.shape[dim]),)
@@ -113,8 +115,9 @@ STACK.native.joins = 2
 REGISTRY["cat"].native.joins = 1
 
 
-def stack(tensors, dim=0, *, out=None):
+def stack(tensors, dim=0, *, out=None, axis=None):
     """Tensors of one shape as slices of a new axis."""
+    dim = dim if axis is None else axis
     if out is None:
         made = _core.joined(STACK.native, tensors, dim)
         if made is not NotImplemented:

@@ -545,6 +545,7 @@ def vecdot(x, y, *, dim=-1):
 
 
 @with_out
+@visible
 def householder_product(A, tau):
     """The first columns of the product of Householder reflections (I - tau v v^H)."""
     m, n = A.shape[-2:]
@@ -561,6 +562,7 @@ public(method=True, aliases=("orgqr",))(householder_product)
 
 @public(method=True)
 @with_out
+@visible
 def geqrf(input):
     """(a, tau): R above the diagonal, and below it the vectors of the reflections that make up Q."""
     dense.matrices("geqrf", input)

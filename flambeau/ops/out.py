@@ -3,7 +3,7 @@
 import functools
 from types import SimpleNamespace
 
-from flambeau.ops.spec import write_out
+from flambeau.ops.spec import renamed, write_out
 
 
 def with_out(function):
@@ -12,6 +12,9 @@ def with_out(function):
 
     @functools.wraps(function)
     def call(*args, out=None, **kwargs):
+        if kwargs:
+            kwargs = renamed(kwargs)
         result = function(*args, **kwargs)
         return result if out is None else write_out(named, out, result)
+    call.takes_numpy_names = True
     return call

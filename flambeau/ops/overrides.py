@@ -16,6 +16,7 @@ from flambeau.runtime._core import Tensor
 
 
 class _Thread(threading.local):
+    handling = None         # the function that an override has in hand
     types_ask = True        # False: types are not asked (inside their default implementation)
     modes_ask = True
 
@@ -97,6 +98,17 @@ def claim(args, kwargs):
 def hand_over(function, found, args, kwargs):
     """The result of a call that `found`, or the innermost mode, claims."""
     open_doors()
+    before = THREAD.handling
+    if before == function:              # `Tensor.add`, handed on, comes back as the op's function: `torch.add`
+        function = before
+    THREAD.handling = function
+    try:
+        return _asked(function, found, args, kwargs)
+    finally:
+        THREAD.handling = before
+
+
+def _asked(function, found, args, kwargs):
     types = tuple(type(value) for value in found)
     if THREAD.modes_ask and interpose.modes():
         result = _by_mode(function, types, args, kwargs)

@@ -5,7 +5,7 @@ Two ops do it all: `_scatter_elements`, whose index has an element for each elem
 the order of the index. The functions below check, bring operands into these forms and finish means.
 """
 
-from flambeau.base.errors import DTypeError, ShapeError, fail
+from flambeau.base.errors import DTypeError, PlaceError, ShapeError, fail
 from flambeau.base.lazy import LazyModule
 from flambeau.ops.create import full
 from flambeau.ops.elementwise import NUMBERS, cast, full_like, where
@@ -42,7 +42,7 @@ class Scatter(AlongAxis):
     dtypes = NUMBERS
     tolerance = ulps(64)
     shapes = ((5,), (4, 5), (2, 3, 5))
-    out_of_bounds = IndexError
+    out_of_bounds = PlaceError
 
     def prepare(self, values):
         target = values["target"]

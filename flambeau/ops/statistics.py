@@ -405,7 +405,6 @@ def dist(input, other, p=2):
 
 @public(inplace=True)
 @with_out
-@visible
 def renorm(input, p, dim, maxnorm):
     """Slices along `dim` whose p-norm is above `maxnorm` are scaled down to it."""
     dim = normalize_axis(dim, input.ndim, "renorm")

@@ -47,6 +47,7 @@ class Wrapped(Tensor):
     grad_fn = property(lambda self: None)
     grad = property(lambda self: None)
     is_shape_only = property(lambda self: False)
+    data = property(lambda self: self.detach())
     _base = property(lambda self: None)
     _version = property(lambda self: 0)
 

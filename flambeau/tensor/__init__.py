@@ -25,9 +25,10 @@ from flambeau.tensor.rng import (Generator, default_generator, get_rng_state, in
 
 methods.attach()
 
-from flambeau.tensor import exchange  # noqa: E402
+from flambeau.tensor import exchange, subclass  # noqa: E402
 
 exchange.attach()
+subclass.attach()
 
 from flambeau.tensor.parameter import Parameter  # noqa: E402
 from flambeau.tensor.printing import set_printoptions  # noqa: E402

@@ -5,6 +5,7 @@ from flambeau.ops.write import check_write
 from flambeau.runtime._core import Tensor
 from flambeau.tensor import create
 from flambeau.types import dtype as dtypes
+from flambeau.types.device import Device, missing
 
 _NEVER = ("is_xpu", "is_mps", "is_ipu", "is_xla", "is_vulkan", "is_mkldnn", "is_mtia", "is_maia", "is_quantized", "is_nested",
           "is_sparse_csr")
@@ -12,8 +13,7 @@ _NEVER = ("is_xpu", "is_mps", "is_ipu", "is_xla", "is_vulkan", "is_mkldnn", "is_
 
 def _refused(device):
     def move(self, *args, **kwargs):
-        fail(device, f"there is no {device} device here", hint=f"use .to(device), with device 'cpu' unless "
-             f"torch.{device}.is_available()", kind=AssertionError)
+        missing(Device(device), device)
     move.__doc__ = f"Refused: there is no {device} device."
     return move
 
@@ -47,13 +47,6 @@ def module_load(self, other, assign=False):
     return other.detach() if assign else self.copy_(other).detach()
 
 
-def as_subclass(self, cls):
-    """The same data as a `cls`."""
-    if not (isinstance(cls, type) and issubclass(cls, Tensor)):
-        raise TypeError(f"as_subclass(): expected a subclass of Tensor, got {cls!r}")
-    return self if type(self) is cls else Tensor._make_subclass(cls, self.detach(), self.requires_grad)
-
-
 def dim_order(self, ambiguity_check=False):
     """The dimensions in the order of memory, outermost first."""
     strides = self.stride()
@@ -63,13 +56,8 @@ def dim_order(self, ambiguity_check=False):
 def new_empty_strided(self, size, stride, *, dtype=None, device=None, requires_grad=False, layout=None,
                       pin_memory=False):
     """Uninitialised memory with given strides, of the same dtype by default."""
-    return create.empty_strided(size, stride, dtype=dtype or self.dtype, requires_grad=requires_grad)
-
-
-def storage_type(self):
-    """The type of `storage()`."""
-    from flambeau.tensor.storage import TypedStorage
-    return TypedStorage
+    return create.empty_strided(size, stride, dtype=dtype or self.dtype, device=self.device if device is None else device,
+                                requires_grad=requires_grad)
 
 
 def bernoulli(self, p=None, *, generator=None):
@@ -89,8 +77,8 @@ PROPERTIES |= {"is_cpu": property(lambda self: not self.is_shape_only), "name": 
                "grad_dtype": property(lambda self: self.dtype, _set_grad_dtype), "output_nr": property(lambda self: self.output_number)}
 METHODS = {device: _refused(device) for device in ("cuda", "xpu", "ipu", "mtia")}
 METHODS |= {
-    "apply_": apply_, "map_": map_, "map2_": map2_, "module_load": module_load, "as_subclass": as_subclass, "dim_order": dim_order, "bernoulli": bernoulli,
-    "new_empty_strided": new_empty_strided, "storage_type": storage_type, "ndimension": lambda self: self.ndim,
+    "apply_": apply_, "map_": map_, "map2_": map2_, "module_load": module_load, "dim_order": dim_order, "bernoulli": bernoulli,
+    "new_empty_strided": new_empty_strided, "ndimension": lambda self: self.ndim,
     "cfloat": lambda self, memory_format=None: self.to(dtypes.complex64),
     "cdouble": lambda self, memory_format=None: self.to(dtypes.complex128),
     "to_dense": lambda self, dtype=None, *, masked_grad=True: self if dtype is None else self.to(dtype),

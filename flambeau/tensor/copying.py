@@ -3,6 +3,7 @@
 Both take the elements only, not the whole storage behind a view; neither takes the tape.
 """
 
+from flambeau.runtime._core import Tensor
 from flambeau.tensor.save import new_memory, storage_of, tensor_on
 
 
@@ -20,6 +21,17 @@ def deep_copy(tensor, memo):
     if tensor.grad is not None:
         result.grad = deep_copy(tensor.grad.detach(), memo)
     return result
+
+
+def shallow_copy(tensor):
+    """Another tensor on the same memory, a leaf with the same `requires_grad` and gradient."""
+    made = tensor.detach() if type(tensor) is Tensor else Tensor._make_subclass(type(tensor), Tensor.detach(tensor))
+    if tensor.requires_grad:
+        made.requires_grad_(True)
+        made.grad = tensor.grad if tensor.is_leaf else None
+    if hasattr(tensor, "__dict__"):
+        made.__dict__.update(tensor.__dict__)
+    return made
 
 
 def reduce_tensor(tensor, protocol):

@@ -1,7 +1,7 @@
-"""Draws from distributions: `multinomial`, `normal`, `poisson`, ... and the methods that fill a tensor with draws.
+"""Draws from distributions: `multinomial`, `normal`, ... and the methods that fill a tensor with draws.
 
-Continuous ones are made of uniform or normal elements; `poisson` and `binomial` are drawn by NumPy from a seed that is a
-draw of ours.
+Continuous ones are made of uniform or normal elements; `poisson` and `binomial` are drawn by NumPy from a seed that
+is a draw of ours. From PyTorch's stream (`stream.py`) all take the numbers that PyTorch takes.
 """
 
 import math
@@ -10,9 +10,11 @@ from flambeau.base.errors import DTypeError, fail
 from flambeau.ops import random as elements
 from flambeau.ops.write import check_write, write
 from flambeau.runtime._core import Tensor
-from flambeau.tensor import create
-from flambeau.tensor.rng import next_key
-from flambeau.types.dtype import float64
+from flambeau.tensor import create, stream
+from flambeau.tensor.rng import chosen, next_key
+from flambeau.types.device import placed
+from flambeau.types.dtype import float32, float64, int64
+from flambeau.types.shape import broadcast_shapes
 
 
 def multinomial(input, num_samples, replacement=False, *, generator=None, out=None):
@@ -28,6 +30,8 @@ def multinomial(input, num_samples, replacement=False, *, generator=None, out=No
     """
     import numpy
 
+    if chosen.pytorch:
+        return _result(_multinomial_of_stream(input, num_samples, replacement, generator), out)
     weights = _checked_weights(input, num_samples, replacement)
     uniform = create.rand(*_shape_of_draw(input, num_samples, replacement), dtype=float64,
                           generator=generator).numpy()
@@ -45,14 +49,40 @@ def multinomial(input, num_samples, replacement=False, *, generator=None, out=No
     return _result(create.from_numpy(numpy.ascontiguousarray(found, "int64")), out)
 
 
+def _multinomial_of_stream(input, num_samples, replacement, generator):
+    """PyTorch's ways: a race of exponential waiting times, or uniform numbers on the cumulated weights."""
+    input = input.detach()
+    if not replacement or num_samples == 1:
+        _check_weights(input, num_samples, replacement)
+        waits = stream.exponential(create.empty_like(input), generator)
+        speed = input / waits
+        return speed.argmax(-1, True) if num_samples == 1 else speed.topk(num_samples, -1)[1]
+    _check_counts(input, num_samples, replacement)
+    weights = input.contiguous() if input.dtype is float64 else input.to(float32).contiguous()
+    found = create.empty((*input.shape[:-1], num_samples), dtype=int64)
+    _fail_for(stream.twister(generator).categories(found, weights))
+    return found
+
+
+def _fail_for(problem):
+    if problem == 1:
+        raise RuntimeError("probability tensor contains either `inf`, `nan` or element < 0")
+    if problem == 2:
+        raise RuntimeError("invalid multinomial distribution (sum of probabilities <= 0)")
+
+
+def _check_weights(input, num_samples, replacement):
+    """RuntimeError for what is no distribution, without a copy of the weights."""
+    _check_counts(input, num_samples, replacement)
+    least, most, sums = (x.item() for x in (input.min(), input.max(), input.sum(-1).min()))
+    _fail_for(1 if not (least >= 0 and most < math.inf) else 2 if not sums > 0 else 0)
+
+
 def _shape_of_draw(input, num_samples, replacement):
     return (*input.shape[:-1], num_samples) if replacement else tuple(input.shape)
 
 
-def _checked_weights(input, num_samples, replacement):
-    """The weights as a float64 array; RuntimeError for what is no distribution."""
-    import numpy
-
+def _check_counts(input, num_samples, replacement):
     if not input.is_floating_point():
         fail("multinomial", "only floating point weights are taken", input.dtype, kind=DTypeError)
     if input.ndim not in (1, 2):
@@ -61,6 +91,13 @@ def _checked_weights(input, num_samples, replacement):
         raise RuntimeError("cannot sample n_sample <= 0 samples")
     if not replacement and num_samples > input.shape[-1]:
         raise RuntimeError("cannot sample n_sample > prob_dist.size(-1) samples without replacement")
+
+
+def _checked_weights(input, num_samples, replacement):
+    """The weights as a float64 array; RuntimeError for what is no distribution."""
+    import numpy
+
+    _check_counts(input, num_samples, replacement)
     weights = input.detach().to(float64).numpy()
     if not (numpy.isfinite(weights) & (weights >= 0)).all():
         raise RuntimeError("probability tensor contains either `inf`, `nan` or element < 0")
@@ -85,7 +122,7 @@ def normal(mean, std=1.0, size=None, *, generator=None, out=None, dtype=None, la
     if smallest < 0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {smallest:g}")
     if size is not None:
-        made = create.randn(size, generator=generator, dtype=dtype, device=device) * std + mean
+        made = create.empty(size, dtype=dtype, device=device).normal_(mean, std, generator=generator)
         return _result(made.requires_grad_(True) if requires_grad else made, out)
     like = (mean + std) if isinstance(mean, Tensor) or isinstance(std, Tensor) else fail(
         "normal", "two numbers need a size", hint="normal(mean, std, (2, 3))", kind=TypeError)
@@ -105,6 +142,8 @@ def poisson(input, generator=None):
     rates = input.detach().to(float64).numpy()
     if not (rates >= 0).all():
         raise RuntimeError("invalid Poisson rate, expected rate to be non-negative")
+    if chosen.pytorch:
+        return stream.counts("poisson", input, input, generator=generator).to(input.dtype)
     return _from_host(_host_generator(generator).poisson(rates), input.dtype)
 
 
@@ -116,16 +155,24 @@ def _from_host(drawn, dtype):
 
 def binomial(count, prob, generator=None):
     """Numbers of successes in `count` trials of probability `prob`."""
+    if chosen.pytorch:
+        shape = create.empty(broadcast_shapes(tuple(count.shape), tuple(prob.shape)))
+        return stream.counts("binomial", shape, count, prob, generator).to(count.dtype)
     drawn = _host_generator(generator).binomial(count.detach().to(float64).numpy().astype("int64"),
                                                 prob.detach().to(float64).numpy())
     return _from_host(drawn, count.dtype)
 
 
+@placed
 def randint_like(input, low, high=None, *, dtype=None, device=None, requires_grad=False, layout=None,
                  pin_memory=False,
                  memory_format=None, generator=None):
     """Random integers in [0, low), or in [low, high), in the shape and dtype of `input`."""
     low, high = (0, low) if high is None else (low, high)
+    if stream.can_fill(input):
+        made = create.empty_like(input, dtype=dtype, memory_format=memory_format)
+        made.random_(low, high, generator=generator)
+        return made.requires_grad_(True) if requires_grad else made
     made = create.randint(low, high, tuple(input.shape), generator=generator).to(dtype or input.dtype)
     return made.requires_grad_(True) if requires_grad else made
 
@@ -152,6 +199,9 @@ def exponential_(self, lambd=1, *, generator=None):
     if not lambd > 0:
         raise RuntimeError(f"exponential_ expects lambda > 0.0, but found lambda={lambd}")
     _need_floating(self, "exponential_")
+    if stream.can_fill(self):
+        check_write("exponential_", self)
+        return stream.exponential(self, generator, lambd)
     return _filled(self, "exponential_", (-_uniform(self, generator)).log1p() * (-1 / lambd))
 
 
@@ -159,6 +209,9 @@ def geometric_(self, p, *, generator=None):
     """Fill with the number of trials, of probability p, until the first success."""
     if not 0 < p < 1:
         raise RuntimeError(f"geometric_ expects p to be in (0, 1), but got p={p}")
+    if stream.can_fill(self):
+        check_write("geometric_", self)
+        return stream.shaped(self, generator, stream.GEOMETRIC, math.log1p(-p))
     trials = ((-_uniform(self, generator)).log1p() * (1 / math.log1p(-p))).ceil().clamp(min=1)
     return _filled(self, "geometric_", trials.to(self.dtype))
 
@@ -168,6 +221,9 @@ def log_normal_(self, mean=1, std=2, *, generator=None):
     if not std > 0:
         raise RuntimeError(f"log_normal_ expects std > 0.0, but found std={std}")
     _need_floating(self, "log_normal_")
+    if stream.can_fill(self):
+        check_write("log_normal_", self)
+        return stream.log_normal(self, generator, mean, std)
     return _filled(self, "log_normal_",
                    (elements.normal_like(self.detach(), next_key(generator)) * std + mean).exp())
 
@@ -177,6 +233,9 @@ def cauchy_(self, median=0, sigma=1, *, generator=None):
     if not sigma > 0:
         raise RuntimeError(f"cauchy_ expects sigma > 0.0, but found sigma={sigma}")
     _need_floating(self, "cauchy_")
+    if stream.can_fill(self):
+        check_write("cauchy_", self)
+        return stream.shaped(self, generator, stream.CAUCHY, median, sigma)
     return _filled(self, "cauchy_", ((_uniform(self, generator) - 0.5) * math.pi).tan() * sigma + median)
 
 

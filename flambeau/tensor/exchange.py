@@ -10,7 +10,8 @@ from flambeau.types.info import LAYOUTS
 
 NAMES = {**more_creation.NAMES, **sparse_door.NAMES, **draws.NAMES, **questions.NAMES, **legacy.TYPES,
          "from_dlpack": dlpack.from_dlpack, "to_dlpack": dlpack.to_dlpack,
-         "UntypedStorage": storage.UntypedStorage, "TypedStorage": storage.TypedStorage}
+         "UntypedStorage": storage.UntypedStorage, "TypedStorage": storage.TypedStorage,
+         "Storage": storage.TYPES["FloatStorage"], **storage.TYPES}
 
 # Methods that are functions too in PyTorch, writing into their first argument.
 INPLACE = """abs_ acos_ acosh_ addmv_ alpha_dropout_ arccos_ arccosh_ arcsin_ arcsinh_ arctan_ arctanh_ asin_ asinh_ atan_

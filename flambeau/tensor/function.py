@@ -58,7 +58,7 @@ class FunctionContext:
         """False: backward receives None for outputs without gradient instead of zeros."""
         self._materialize = value
 
-    _released = False
+    _released, _versions = False, ()
     _name = "Function"
 
     def seal(self, name, outputs):
@@ -149,7 +149,11 @@ class Function:
         wrapped = wrapped_among(args)
         if wrapped is not None:
             return wrapped.level.custom_function(cls, args, kwargs)
-        ctx = FunctionContext()
+        return cls._call(FunctionContext(), args, kwargs)
+
+    @classmethod
+    def _call(cls, ctx, args, kwargs):
+        """`apply` to plain tensors, with a context that the caller keeps."""
         ctx.needs_input_grad = tuple(isinstance(a, Tensor) and a.requires_grad for a in args)
         recorded = _core.grad_mode() and any(ctx.needs_input_grad)
         before = _core.set_grad_mode(False)

@@ -191,6 +191,31 @@ def saved_by_name(node, name):
     return found
 
 
+def node_hook(node, number, function):
+    """Register a hook of a node: before its step (number 0) with the gradients of its outputs, or after it (-1)."""
+    from flambeau.tensor.methods import HookHandle
+    entry = node._add_hook(number, function if number < 0 else _before(function))
+    return HookHandle(lambda: node._remove_hook(entry))
+
+
+def _before(function):
+    def hook(gradient):
+        found = function((gradient,))
+        return found[0] if isinstance(found, tuple) else found
+    return hook
+
+
+def after_node(node, grads, grad):
+    """The gradients that the hooks after a node's step make of those of its inputs."""
+    outer = tuple(grad) if isinstance(grad, list) else (grad,)
+    inner = tuple(grads)
+    for number, function in node.hook_list():
+        if number < 0:
+            found = function(inner, outer)
+            inner = inner if found is None else found if isinstance(found, tuple) else (found,)
+    return inner
+
+
 def _stand_in(leaf, value):
     """A tensor with the elements of `value` and the gradient of `leaf`."""
     from flambeau.ops import plans
@@ -201,4 +226,6 @@ def _stand_in(leaf, value):
 
 
 _core.set_hook("saved_hooks", _innermost)
+_core.set_hook("node_hook", node_hook)
+_core.set_hook("after_node", after_node)
 _core.set_hook("stand_in", _stand_in)

@@ -4,6 +4,8 @@ A type such as FloatTensor has no instances of its own: calling it makes a Tenso
 for that dtype.
 """
 
+import warnings
+
 from flambeau.runtime import _core
 from flambeau.runtime._core import Size, Tensor
 from flambeau.tensor import create
@@ -19,12 +21,14 @@ def make(dtype, args, device=None):
     if len(args) == 1 and not isinstance(args[0], int):
         data = args[0]
         if isinstance(data, Tensor):
-            return data.detach() if data.dtype is dtype else data.detach().to(dtype)
+            return _of_tensor(dtype, data)
+        if hasattr(data, "elements"):           # a storage
+            return _of_tensor(dtype, data.elements())
         if isinstance(data, Size):
             return create.empty(tuple(data), dtype=dtype, device=device)
         if isinstance(data, str):
             raise TypeError("new(): invalid data type 'str'")
-        if not hasattr(data, "__iter__") and not hasattr(data, "__getitem__"):
+        if not hasattr(data, "__len__") or not hasattr(data, "__getitem__"):
             raise TypeError(f"new(): data must be a sequence (got {type(data).__name__})")
         if type(data).__module__ == "numpy":
             return create.tensor(data, dtype=dtype)
@@ -32,6 +36,13 @@ def make(dtype, args, device=None):
     if any(not hasattr(size, "__index__") for size in args):
         raise TypeError(f"new(): sizes must be integers, got {args}")
     return create.empty(args or (0,), dtype=dtype, device=device)
+
+
+def _of_tensor(dtype, data):
+    """An alias of a tensor of the constructor's own dtype."""
+    if data.dtype is not dtype:
+        raise TypeError(f"new(): expected a tensor of {dtype}, got one of {data.dtype}; use tensor.to(dtype)")
+    return data.detach()
 
 
 def _cut(data):
@@ -44,6 +55,8 @@ def _cut(data):
 
 def construct(tensor, args, kwargs):
     """Fill a new, empty tensor with what `Tensor(*args)` means."""
+    if tensor.ndim or tensor.numel():           # a meta tensor that its class has made already
+        return
     unknown = set(kwargs) - {"device", "data", "size"}
     if unknown:
         raise TypeError(f"Tensor() got an unexpected keyword argument {unknown.pop()!r}; use tensor(data, ...)")
@@ -103,6 +116,27 @@ def type_of(self, dtype=None, non_blocking=False):
 def new(self, *args, device=None):
     """A tensor of the same dtype: of these sizes, or with these data."""
     return make(self.dtype, args, device)
+
+
+class VariableType(type):
+    """The type of Variable: every tensor is one."""
+
+    def __call__(cls, data=None, requires_grad=False, volatile=False):
+        if data is None:
+            return create.empty(0)
+        if not isinstance(data, Tensor):
+            raise TypeError(f"Variable data has to be a tensor, but got {type(data).__name__}")
+        if volatile:
+            warnings.warn("volatile was removed and now has no effect; use `with no_grad():` instead", stacklevel=2)
+        made = data.detach() if requires_grad and not data.requires_grad else data
+        return made.requires_grad_(True) if requires_grad else made
+
+    def __instancecheck__(cls, value):
+        return isinstance(value, Tensor)
+
+
+class Variable(metaclass=VariableType):
+    """The old name of a tensor on the tape: `Variable(data)` is the tensor itself, with `requires_grad=True` a leaf on it."""
 
 
 METHODS = {"type": type_of, "new": new}

@@ -1,6 +1,7 @@
 """Less common ways to make a tensor."""
 
 from flambeau.base.errors import DTypeError, fail
+from flambeau.ops.interpose import visible
 from flambeau.ops.join import stack
 from flambeau.ops.reinterpret import view_as_complex
 from flambeau.ops.shape import broadcast_tensors
@@ -138,6 +139,7 @@ def complex(real, imag, *, out=None):
 
 
 @create.into_out
+@visible
 def polar(abs, angle, *, out=None):
     """Complex numbers of their magnitudes and angles (in radians)."""
     return complex(abs * angle.cos(), abs * angle.sin())

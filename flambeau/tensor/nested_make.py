@@ -7,6 +7,7 @@ from flambeau.runtime._core import Tensor
 from flambeau.tensor.constants import arange, constant, full, tensor, zeros
 from flambeau.tensor.nested_rules import jagged_of, nested_of
 from flambeau.tensor.nested_values import JaggedTensor, NestedBase, NestedTensor, Raggedness
+from flambeau.types.device import placed
 from flambeau.types.shape import numel as product
 
 
@@ -17,6 +18,7 @@ def _form(name, layout):
     return form
 
 
+@placed
 def nested_tensor(tensor_list, *, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False):
     """A nested tensor with a copy of the data of `tensor_list`, a leaf.
 
@@ -36,6 +38,7 @@ def nested_tensor(tensor_list, *, dtype=None, layout=None, device=None, requires
     return made.requires_grad_(True) if requires_grad else made
 
 
+@placed
 def as_nested_tensor(ts, dtype=None, device=None, layout=None):
     """A nested tensor of a list of tensors, of the slices of a tensor, or of a nested tensor; gradients go back."""
     form = _form("as_nested_tensor", layout)

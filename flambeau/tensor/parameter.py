@@ -1,12 +1,24 @@
 """Parameter: a tensor that a module registers as its own and an optimizer trains."""
 
+from flambeau.ops.overrides import carries, disabled_torch_function
 from flambeau.ops.wrapped import elements_of
 from flambeau.runtime import _core
 from flambeau.runtime._core import Tensor
 from flambeau.types.dtype import get_default_dtype
 
 
-class Parameter(Tensor):
+class ParameterType(type(Tensor)):
+    """Makes a tensor of a subclass a Parameter too, once `Parameter(tensor)` has marked it."""
+
+    def __instancecheck__(cls, value):
+        if type.__instancecheck__(cls, value):
+            return True
+        kind = type(value)
+        return kind is not Tensor and cls is Parameter and isinstance(value, Tensor) and carries(kind) \
+            and value.__dict__.get("_is_param", False)
+
+
+class Parameter(Tensor, metaclass=ParameterType):
     """A leaf tensor that becomes a parameter of the `nn.Module` it is assigned to.
 
     Args:
@@ -21,6 +33,7 @@ class Parameter(Tensor):
     """
 
     __slots__ = ()
+    __torch_function__ = disabled_torch_function
 
     def __new__(cls, data=None, requires_grad=True):
         if data is None:
@@ -34,6 +47,10 @@ class Parameter(Tensor):
         if requires_grad and not (data.is_floating_point() or data.is_complex()):
             raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients; "
                                f"got {data.dtype}, pass requires_grad=False for it")
+        if carries(type(data)):             # a subclass: its own kind, marked
+            made = data.detach().requires_grad_(requires_grad)
+            made._is_param = True
+            return made
         return Tensor._make_subclass(cls, elements_of(data).detach(), requires_grad)
 
     def __deepcopy__(self, memo):

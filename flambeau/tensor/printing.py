@@ -8,7 +8,11 @@ import contextlib
 import math
 from dataclasses import asdict, dataclass
 
+from flambeau.ops.overrides import asking, carries
+from flambeau.runtime._core import Tensor
 from flambeau.types import dtype as dtypes
+
+_detach = Tensor.detach
 
 
 @dataclass
@@ -186,15 +190,19 @@ def elements_text(tensor, indent=0):
 
 # ---------------------------------------------------------------------------------- the whole
 
-def tensor_text(tensor, prefix="tensor("):
+def tensor_text(tensor, prefix=None):
     """The `repr` of a tensor: prefix, elements, and what cannot be seen from them.
 
     Size, dtype, device and `requires_grad` are shown only where they are not the usual.
     """
-    shown = tensor.detach()
-    meta = shown.device.type == "meta"
-    content = "..." if meta else elements_text(shown, len(prefix))
-    return _with_suffixes(prefix + content, _suffixes(tensor, meta), len(prefix))
+    own = carries(type(tensor))
+    with asking(False, False):
+        prefix = (f"{type(tensor).__name__}(" if own else "tensor(") if prefix is None else prefix
+        shown = _detach(tensor) if own else tensor.detach()
+        meta = shown.device.type == "meta"
+        content = "..." if meta else elements_text(shown, len(prefix))
+        text = _with_suffixes(prefix + content, _suffixes(tensor, meta), len(prefix))
+    return f"Parameter({text})" if own and getattr(tensor, "_is_param", False) else text
 
 
 def _suffixes(tensor, meta):

@@ -2,12 +2,11 @@
 
 import warnings
 
-from flambeau.base.errors import fail
 from flambeau.runtime import _core
 from flambeau.runtime._core import Size, Tensor
 from flambeau.types import dtype as dtypes
+from flambeau.types import device as places
 from flambeau.types import info
-from flambeau.types.device import Device, as_device
 
 
 def _checked(name, input):
@@ -87,15 +86,14 @@ def typename(obj):
 
 # ---------------------------------------------------------------------------------- switches
 def set_default_device(device):
-    """The device of new tensors. Only the CPU can be chosen so far."""
-    if device is not None and as_device(device).type != "cpu":
-        fail("set_default_device", "only the CPU can be the default so far", str(device), "'cpu'",
-             hint="pass device= where the tensor is created", kind=NotImplementedError)
+    """The device of new tensors which name none: 'cpu' or 'meta'; None is the CPU. With a device that is not here the next new
+    tensor raises MissingDevice. `with flambeau.device(...)` does it for a block."""
+    places.set_default(device)
 
 
 def get_default_device():
-    """The device of new tensors."""
-    return Device("cpu")
+    """The device of new tensors which name none."""
+    return places.default()
 
 
 _DETERMINISTIC = {"on": False, "warn_only": False}

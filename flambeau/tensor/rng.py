@@ -1,10 +1,59 @@
-"""Generators: a seed and a count of draws. Each draw gets a key of its own, from which the kernels make its elements."""
+"""Generators, and the choice of the stream that all of them draw from.
 
+'counter': a seed and a count of draws; each draw gets a key of its own, from which the kernels make its elements
+(docs/decisions/0010-counter-based-random.md). 'pytorch': the Mersenne Twister, with PyTorch's draws in PyTorch's
+order (`stream.py`). The choice holds for the process: `set_stream`, or `using_stream` for a while. Importing the
+facade chooses 'pytorch'.
+"""
+
+import contextlib
+import ctypes
 import os
 import threading
 
 from flambeau.ops.random import GAMMA, mix
+from flambeau.runtime._core import MersenneTwister, Tensor, empty_strided
 from flambeau.types.device import as_device
+from flambeau.types.dtype import uint8
+
+COUNTER_BYTES = 16
+WORD64 = 1 << 64
+
+
+class SeedError(ValueError, RuntimeError):
+    """A seed that does not fit 64 bits: PyTorch raises either, depending on the call."""
+
+
+class Stream:
+    """The process's choice: `pytorch` is true where draws are PyTorch's."""
+
+    pytorch = False
+
+
+chosen = Stream()
+
+
+def set_stream(name):
+    """Choose the stream of this process: 'counter' or 'pytorch'."""
+    if name not in ("counter", "pytorch"):
+        raise ValueError(f"the streams of random numbers are 'counter' and 'pytorch', got {name!r}")
+    chosen.pytorch = name == "pytorch"
+
+
+@contextlib.contextmanager
+def using_stream(name):
+    """Draw from the stream `name` in a `with` block.
+
+    >>> with using_stream("pytorch"):
+    ...     Generator().manual_seed(0).get_state().numel()
+    5056
+    """
+    before = chosen.pytorch
+    set_stream(name)
+    try:
+        yield
+    finally:
+        chosen.pytorch = before
 
 
 class Generator:
@@ -16,17 +65,20 @@ class Generator:
     def __init__(self, device="cpu"):
         self.device = as_device(device)
         self.lock = threading.Lock()
+        self.twister = MersenneTwister()
         self.manual_seed(67280421310721)
 
     def manual_seed(self, seed):
         """Start again from `seed`; returns the generator."""
         seed = int(seed)
-        if not -(1 << 63) <= seed < 1 << 64:
-            raise RuntimeError(f"Overflow when unpacking long: the seed {seed} does not fit 64 bits")
-        self.seed_value, self.draws = seed % (1 << 64), 0
+        if not -(1 << 63) <= seed < WORD64:
+            raise SeedError(f"Overflow when unpacking long long: the seed {seed} does not fit 64 bits")
+        self.seed_value, self.draws = seed % WORD64, 0
+        self.twister.seed(self.seed_value)
         return self
 
     def initial_seed(self):
+        """The seed that it started from."""
         return self.seed_value
 
     def seed(self):
@@ -36,25 +88,74 @@ class Generator:
 
     def key(self):
         """The key of the next draw, an int64."""
-        with self.lock:
-            self.draws += 1
-            count = self.draws
-        bits = mix(mix(self.seed_value + GAMMA) + count * GAMMA)
-        return bits - (1 << 64) if bits >= 1 << 63 else bits
+        if chosen.pytorch:
+            bits = self.twister.bits()
+        else:
+            with self.lock:
+                self.draws += 1
+                count = self.draws
+            bits = mix(mix(self.seed_value + GAMMA) + count * GAMMA)
+        return bits - WORD64 if bits >= 1 << 63 else bits
 
     def get_state(self):
-        """Seed and count as a uint8 tensor of 16 bytes."""
-        from flambeau.tensor.create import tensor
-        from flambeau.types.dtype import uint8
-        data = self.seed_value.to_bytes(8, "little") + self.draws.to_bytes(8, "little")
-        return tensor(list(data), dtype=uint8)
+        """The state as a uint8 tensor: PyTorch's 5056 bytes, or 16 of the seed and the count of draws."""
+        data = self._bytes()
+        state = empty_strided((len(data),), None, uint8)
+        ctypes.memmove(state.data_ptr(), data, len(data))
+        return state
+
+    def _bytes(self):
+        if chosen.pytorch:
+            return self.twister.to_bytes()
+        return self.seed_value.to_bytes(8, "little") + self.draws.to_bytes(8, "little")
 
     def set_state(self, state):
-        data = bytes(state.tolist())
-        if len(data) != 16:
-            raise RuntimeError(f"a generator's state has 16 bytes, got {len(data)}")
-        self.seed_value, self.draws = (int.from_bytes(data[i:i + 8], "little") for i in (0, 8))
+        """Take over what `get_state` gave; returns the generator."""
+        if not isinstance(state, Tensor) or state.dtype is not uint8:
+            raise TypeError("RNG state must be a torch.ByteTensor")
+        state = state.contiguous()
+        self._take(ctypes.string_at(state.data_ptr(), state.numel()))
         return self
+
+    def _take(self, data):
+        if len(data) == COUNTER_BYTES:
+            self.seed_value, self.draws = (int.from_bytes(data[i:i + 8], "little") for i in (0, 8))
+            self.twister.seed(self.seed_value)
+        else:
+            self.twister.from_bytes(data)
+            self.seed_value = self.twister.initial_seed
+
+    def clone_state(self):
+        """A generator of its own in the same state."""
+        made = Generator(self.device)
+        made.__setstate__(self.__getstate__())
+        return made
+
+    def graphsafe_get_state(self):
+        """The generator that holds the state: this one's clone."""
+        return self.clone_state()
+
+    def graphsafe_set_state(self, state):
+        """Take over the state of another generator."""
+        self.__setstate__(state.__getstate__())
+        return self
+
+    def get_offset(self):
+        """Counters of a device's generator: there is none here."""
+        raise RuntimeError("CPU Generator does not use offset")
+
+    def set_offset(self, offset):
+        """Counters of a device's generator: there is none here."""
+        raise RuntimeError("CPU Generator does not use offset")
+
+    def __getstate__(self):
+        return {"seed": self.seed_value, "draws": self.draws, "twister": self.twister.to_bytes()}
+
+    def __setstate__(self, state):
+        if not hasattr(self, "lock"):
+            Generator.__init__(self)
+        self.seed_value, self.draws = state["seed"], state["draws"]
+        self.twister.from_bytes(state["twister"])
 
 
 default_generator = Generator()

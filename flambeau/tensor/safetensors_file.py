@@ -22,13 +22,17 @@ def is_safetensors(file):
 
 def load_file(path):
     """The tensors of a file by name. RuntimeError, naming the file, if it is damaged."""
-    package = require("safetensors", "safetensors")
     with open(path, "rb") as file:
-        content = file.read()
+        return load_bytes(file.read(), os.fspath(path))
+
+
+def load_bytes(content, name):
+    """The tensors of a file's content; `name` is for errors."""
+    package = require("safetensors", "safetensors")
     try:
         entries = package.deserialize(content)
     except Exception as error:
-        fail("load", f"{os.fspath(path)}: not a complete safetensors file", error)
+        fail("load", f"{name}: not a complete safetensors file", error)
     return {name: _tensor(entry, name) for name, entry in entries}
 
 

@@ -1,6 +1,6 @@
-"""fl.save and fl.load: tensors and plain Python data in a file, never by pickle.
+"""fl.save and fl.load: tensors and plain Python data in a file, never by pickle; `load` reads PyTorch's files too.
 
-Layout of a file (all integers little-endian):
+Layout of a file of our own (all integers little-endian):
 
     64 bytes    magic "FLAMBEAU", format version (u32), 0 (u32), length of the header (u64), length of the
                 whole file (u64), SHA-256 of the header (32 bytes)
@@ -25,6 +25,7 @@ from flambeau.tensor.parameter import Parameter
 from flambeau.tensor.safetensors_file import is_safetensors
 from flambeau.tensor.saved_tree import Decoder, Encoder
 from flambeau.types import dtype as dtypes
+from flambeau.types.device import Device
 
 MAGIC = b"FLAMBEAU"
 VERSION = 1
@@ -130,31 +131,59 @@ def _aligned(size):
     return -(-size // ALIGNMENT) * ALIGNMENT
 
 
-# ---------------------------------------------------------------------------------- load
-
-def load(f, map_location=None, *, weights_only=True):
-    """Read what `save` wrote.
+def torch_save(obj, f, pickle_module=None, pickle_protocol=2, _use_new_zipfile_serialization=True,
+               _disable_byteorder_record=False):
+    """Write `obj` in PyTorch's format: what `torch.save` is.
 
     Args:
-        f: a path, or a binary file object open for reading. A path ending in .safetensors is read as such (extra
-            'safetensors').
-        map_location: where the tensors go: a device, a dict {saved device: device}, or a function of a tensor
-            and its saved device's name that returns a tensor or None; None for where they were.
-        weights_only: accepted; a file is never able to run code.
+        obj: whatever pickle can write: tensors, containers, state_dicts, whole modules.
+        f: a path, or a binary file object open for writing. A path is replaced at once and only when all is
+            written, so an interrupted `save` leaves the old file.
+        pickle_module: accepted; Python's own pickler writes.
+        pickle_protocol: of the pickle, 2 to 5.
+        _use_new_zipfile_serialization: False for the format before PyTorch 1.6.
 
     Raises:
-        RuntimeError: naming the file and what is wrong with it.
+        OSError: if the disk is full, or the file cannot be written.
+
+    Example::
+
+        >>> torch.save(model.state_dict(), "model.pt")      # doctest: +SKIP
     """
-    if is_safetensors(f):
-        from flambeau.tensor.safetensors_file import load_file
-        return load_file(f)
-    if hasattr(f, "read"):
-        return _Reader(f, getattr(f, "name", None) or "the given file object").read(map_location)
-    with open(f, "rb") as file:
-        return _Reader(file, os.fspath(f)).read(map_location)
+    from flambeau.tensor.serialization import write
+    write(obj, f, pickle_protocol, _use_new_zipfile_serialization, not _disable_byteorder_record)
 
 
-class _Reader:
+# ---------------------------------------------------------------------------------- load
+
+def load(f, map_location=None, pickle_module=None, *, weights_only=None, mmap=None, **pickle_load_args):
+    """Read a file of Flambeau's, of PyTorch's (zip or older) or of safetensors, which its first bytes tell apart.
+
+    Of a TorchScript archive the weights are loaded, as a state_dict.
+
+    Args:
+        f: a path, or a binary file object open for reading; it is read from where it stands.
+        map_location: where tensors go: a device, a dict {saved device: device}, or a function of a storage (in files of
+            Flambeau's: a tensor) and its device's name that returns another one or None; None for where they were.
+        weights_only: True (the default): tensors, containers, numbers and arrays, and what `safe_globals` allow.
+            False: also objects of classes that can be imported here or stand in the program; functions that a file
+            names are not called in either case. TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD=1 changes the default,
+            TORCH_FORCE_WEIGHTS_ONLY_LOAD=1 overrules the argument.
+        mmap: map the storages of PyTorch's zip file at a path instead of reading them.
+        pickle_load_args: `encoding` of byte strings of Python 2.
+
+    Raises:
+        RuntimeError: naming the file and what is wrong with it (for PyTorch's a pickle.UnpicklingError too).
+
+    Example::
+
+        >>> model.load_state_dict(fl.load("model.pt"))      # doctest: +SKIP
+    """
+    from flambeau.tensor.serialization import read
+    return read(f, map_location, pickle_module, weights_only, mmap, pickle_load_args.get("encoding", "utf-8"))
+
+
+class Reader:
     """Reads one saved object from a stream, checking everything on the way."""
 
     def __init__(self, stream, name):
@@ -181,7 +210,7 @@ class _Reader:
     def _read_header(self):
         preamble = self._take(_PREAMBLE.size, "preamble", short=True)
         if not preamble.startswith(MAGIC):
-            self.fail("not a file written by flambeau.save", got=_kind_of(preamble), hint=_hint_for(preamble))
+            self.fail("not a file written by flambeau.save", got=f"a file that starts with {bytes(preamble[:8])!r}")
         if len(preamble) < _PREAMBLE.size:
             self._truncated(_PREAMBLE.size, len(preamble))
         _, version, _, size, length, digest = _PREAMBLE.unpack(preamble)
@@ -296,24 +325,8 @@ def _placed(tensor, saved, map_location):
     """Move a loaded tensor to where `map_location` wants what was saved on the device `saved`."""
     if saved == "meta" or map_location is None:
         return tensor if saved in ("cpu", "meta") else tensor.to(saved)
-    if callable(map_location):
+    if callable(map_location) and not isinstance(map_location, Device):
         moved = map_location(tensor, saved)
         return tensor if moved is None else moved
     target = map_location.get(saved, saved) if isinstance(map_location, dict) else map_location
     return tensor if str(target) == "cpu" else tensor.to(target)
-
-
-def _kind_of(start):
-    if not start:
-        return "an empty file"
-    if start.startswith(b"PK"):
-        return "a zip file, perhaps one of PyTorch's"
-    if start.startswith(b"\x80"):
-        return "a pickle"
-    return f"a file that starts with {bytes(start[:8])!r}"
-
-
-def _hint_for(start):
-    if start.startswith((b"PK", b"\x80")):
-        return "pickled files can run code and are not read; save the state dict in another format first"
-    return None

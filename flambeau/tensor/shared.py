@@ -5,7 +5,7 @@ A block is a file without a name that is mapped into memory. A forked child inhe
 process the pickler of `multiprocessing` sends the file's descriptor.
 """
 
-import mmap
+import ctypes
 import os
 import weakref
 
@@ -18,23 +18,47 @@ from flambeau.tensor.save import storage_of
 _BLOCKS = weakref.WeakValueDictionary()  # address -> Block
 
 
-class Block:
-    """Bytes that this process shares with others."""
+# ---------------------------------------------------------------------------------- files in memory
+class Mapping:
+    """`size` bytes of a file at `address`, for as long as this object lives; it holds no descriptor."""
 
-    def __init__(self, size, descriptor=None):
-        self.size = size
-        self.descriptor = nameless_file(size) if descriptor is None else descriptor
-        self.memory = mmap.mmap(self.descriptor, max(size, 1))
-        self.address = address_of(self.memory)
-        _BLOCKS[self.address] = self
-        register_pickling()
+    __slots__ = ("address", "size", "__weakref__")
 
-    def tensor(self, dtype, shape, strides, offset):
-        return _core.from_memory(self.address, self.size, self, tuple(shape), tuple(strides), offset, dtype)
+    def __init__(self, descriptor, size):
+        self.size, self.address = size, None
+        self.address = map_file(descriptor, size)
 
     def __del__(self):
-        if hasattr(self, "descriptor"):
-            os.close(self.descriptor)
+        if self.address is not None and _libc is not None:
+            _libc.munmap(self.address, max(self.size, 1))
+
+
+def _load_libc():
+    """The C library with the types of the two functions that are called."""
+    library = ctypes.CDLL(None, use_errno=True)
+    library.mmap.restype = ctypes.c_void_p
+    library.mmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int,
+                             ctypes.c_long)
+    library.munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
+    return library
+
+
+_libc = None
+
+
+def map_file(descriptor, size):
+    """The address at which `size` bytes of a file are mapped, shared with all who map it."""
+    global _libc
+    import mmap
+
+    if _libc is None:
+        _libc = _load_libc()
+    flags = mmap.MAP_SHARED
+    address = _libc.mmap(None, max(size, 1), mmap.PROT_READ | mmap.PROT_WRITE, flags, descriptor, 0)
+    if address in (None, ctypes.c_void_p(-1).value):
+        number = ctypes.get_errno()
+        raise OSError(number, f"cannot map {size} bytes of shared memory: {os.strerror(number)}")
+    return address
 
 
 def nameless_file(size):
@@ -50,12 +74,26 @@ def nameless_file(size):
     return descriptor
 
 
-def address_of(memory):
-    import ctypes
+class Block:
+    """Bytes that this process shares with others, and the descriptor to hand on."""
 
-    return ctypes.addressof(ctypes.c_char.from_buffer(memory))
+    def __init__(self, size, descriptor=None):
+        self.size = size
+        self.descriptor = nameless_file(size) if descriptor is None else descriptor
+        self.mapping = Mapping(self.descriptor, size)
+        self.address = self.mapping.address
+        _BLOCKS[self.address] = self
+        register_pickling()
+
+    def tensor(self, dtype, shape, strides, offset):
+        return _core.from_memory(self.address, self.size, self, tuple(shape), tuple(strides), offset, dtype)
+
+    def __del__(self):
+        if hasattr(self, "descriptor"):
+            os.close(self.descriptor)
 
 
+# ---------------------------------------------------------------------------------- methods of tensors
 def block_of(tensor):
     """The block that holds a tensor, or None."""
     return (
@@ -80,19 +118,24 @@ def share_memory_(self):
     source = self.detach()
     _, bytes_of_storage = storage_of(source)
     block = Block(len(bytes_of_storage))
-    block.memory[: block.size] = bytes(bytes_of_storage)
+    ctypes.memmove(block.address, source.storage_.address, block.size)
     self._assign(block.tensor(self.dtype, self.shape, self.stride(), self.storage_offset()))
     return self
 
 
 # ---------------------------------------------------------------------------------- to other processes
 def reduce_for_processes(tensor):
-    """What the pickler of multiprocessing sends of a tensor."""
-    block = block_of(tensor)
-    if block is None or not tensor.is_leaf:
+    """What multiprocessing sends of a tensor: it moves into shared memory, and its block travels."""
+    if tensor.requires_grad and not tensor.is_leaf:
+        raise RuntimeError("a tensor that was computed from others that require grad cannot be sent to "
+                           "another process: the tape does not cross processes\n  hint: send tensor.detach()")
+    if tensor.is_shape_only:
         return tensor.__reduce_ex__(4) if type(tensor) is not Tensor else reduce_tensor(tensor, 4)
+    if tensor.numel() == 0:
+        return rebuild_empty, (type(tensor), tensor.dtype, tuple(tensor.shape), tensor.requires_grad)
     from multiprocessing.reduction import DupFd
 
+    block = block_of(share_memory_(tensor))
     return rebuild_shared, (
         type(tensor),
         DupFd(block.descriptor),
@@ -108,10 +151,21 @@ def reduce_for_processes(tensor):
 def rebuild_shared(kind, descriptor, size, dtype, shape, strides, offset, requires_grad):
     """The tensor on the same memory, in another process."""
     made = Block(size, descriptor.detach()).tensor(dtype, shape, strides, offset)
-    return kind(made, requires_grad) if kind is Parameter else made.requires_grad_(requires_grad)
+    return as_kind(made, kind, requires_grad)
+
+
+def rebuild_empty(kind, dtype, shape, requires_grad):
+    """A tensor without elements."""
+    return as_kind(_core.empty_strided(shape, None, dtype), kind, requires_grad)
+
+
+def as_kind(tensor, kind, requires_grad):
+    """`tensor` as a Parameter or a plain tensor."""
+    return kind(tensor, requires_grad) if kind is Parameter else tensor.requires_grad_(requires_grad)
 
 
 def register_pickling():
+    """From now on multiprocessing's queues, pipes and processes send tensors through shared memory."""
     from multiprocessing.reduction import ForkingPickler
 
     for kind in (Tensor, Parameter):

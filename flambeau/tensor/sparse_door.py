@@ -2,9 +2,11 @@
 
 from flambeau.base.errors import fail
 from flambeau.runtime import _core
+from flambeau.types.device import placed
 from flambeau.types.info import LAYOUTS
 
 
+@placed
 def sparse_coo_tensor(indices, values=None, size=None, *, dtype=None, device=None, requires_grad=False,
                       check_invariants=None, is_coalesced=None, pin_memory=False):
     """A sparse tensor by coordinates.
@@ -27,6 +29,7 @@ def sparse_coo_tensor(indices, values=None, size=None, *, dtype=None, device=Non
                                          is_coalesced=is_coalesced)
 
 
+@placed
 def sparse_compressed_tensor(compressed_indices, plain_indices, values, size=None, *, dtype=None, layout=None,
                              device=None, requires_grad=False, pin_memory=False, check_invariants=None):
     """A sparse tensor that counts along one axis and lists the other, in `layout` (CSR, CSC, BSR or BSC).
@@ -45,7 +48,7 @@ def _compressed(form, compressed, plain):
     def make(first_indices, second_indices, values, size=None, *, dtype=None, device=None, requires_grad=False,
              pin_memory=False, check_invariants=None):
         return sparse_compressed_tensor(first_indices, second_indices, values, size, dtype=dtype,
-                                        layout=LAYOUTS[form], requires_grad=requires_grad)
+                                        layout=LAYOUTS[form], device=device, requires_grad=requires_grad)
 
     def named(*args, **kwargs):
         given = [kwargs.pop(name) for name in (compressed, plain) if name in kwargs]

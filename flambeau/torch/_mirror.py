@@ -32,7 +32,7 @@ def mirror(module, *sources):
     def find(name):
         if name == "__all__":
             return [known for known in names() if not known.startswith("_")]
-        if name.startswith("__") and name != "__config__":
+        if name.startswith("__") and name not in ("__config__", "__future__"):
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
         if has_submodule(module, name):
             try:

@@ -1,19 +1,31 @@
 """Names directly under `torch` that only the facade has."""
 
-from flambeau.torch.amp import autocast
+from flambeau.amp import GradScaler, autocast
+from flambeau.amp import casting as _casting
+from flambeau.torch._compiled import compile
+from flambeau.torch._streams import Event, Stream
 
-__all__ = ["autocast", "compiled_with_cxx11_abi", "get_device_module", "is_autocast_cpu_enabled", "is_autocast_enabled", "is_distributed",
-           "is_vulkan_available"]
+_AUTOCAST = ("autocast_decrement_nesting", "autocast_increment_nesting", "clear_autocast_cache",
+    "get_autocast_cpu_dtype",
+             "get_autocast_dtype", "get_autocast_gpu_dtype", "is_autocast_cache_enabled",
+    "is_autocast_cpu_enabled",
+             "is_autocast_enabled", "set_autocast_cache_enabled", "set_autocast_cpu_dtype",
+    "set_autocast_cpu_enabled",
+             "set_autocast_dtype", "set_autocast_enabled", "set_autocast_gpu_dtype")
+
+__all__ = ["AcceleratorError", "Event", "GradScaler", "OutOfMemoryError", "Stream", "autocast", "compile",
+           "compiled_with_cxx11_abi", "get_device_module", "is_distributed", "is_vulkan_available",
+    *_AUTOCAST]
+
+globals().update({name: getattr(_casting, name) for name in _AUTOCAST})
 
 
-def is_autocast_enabled(device_type="cuda"):
-    """False."""
-    return False
+class OutOfMemoryError(RuntimeError):
+    """A device has no memory left. Never raised here: where the CPU's is used up, it is a MemoryError."""
 
 
-def is_autocast_cpu_enabled():
-    """False."""
-    return False
+class AcceleratorError(RuntimeError):
+    """A device reports a fault. Never raised here."""
 
 
 def compiled_with_cxx11_abi():
@@ -32,8 +44,12 @@ def is_distributed(input):
 
 
 def get_device_module(device=None):
-    """`torch.cpu`, or the module of the device that is named."""
+    """`torch.cpu`, or the module of the device that is named; RuntimeError if there is no such module."""
     import importlib
 
-    kind = str(device or "cpu").partition(":")[0]
+    from flambeau.types.device import as_device
+
+    kind = as_device(device).type
+    if kind not in ("cpu", "cuda", "mps", "mtia", "xpu"):
+        raise RuntimeError(f"Device '{kind}' does not have a corresponding module registered as 'torch.{kind}'.")
     return importlib.import_module(f"flambeau.torch.{kind}")

@@ -1,5 +1,8 @@
 """torch.functional"""
 
 from flambeau.torch import _mirror
+from flambeau.torch.nn import functional as F
 
-__getattr__, __dir__ = _mirror.mirror(__name__, "flambeau")
+__all__ = ["F"]
+
+__getattr__, __dir__ = _mirror.mirror(__name__, "flambeau", "flambeau.nn.functional")

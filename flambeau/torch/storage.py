@@ -1,5 +1,8 @@
 """torch.storage"""
 
+from flambeau.tensor.storage import UntypedStorage as _StorageBase
 from flambeau.torch import _mirror
 
-__getattr__, __dir__ = _mirror.mirror(__name__, "flambeau.tensor.storage")
+__all__ = ["_StorageBase"]
+
+__getattr__, __dir__ = _mirror.mirror(__name__, "flambeau.tensor.storage", "flambeau.tensor.torch_pickles")

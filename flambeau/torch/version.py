@@ -2,4 +2,8 @@
 
 from flambeau.torch import __version__
 
-cuda = hip = None
+__all__ = ["__version__", "cuda", "debug", "git_version", "hip", "rocm", "xpu"]
+
+cuda = hip = rocm = xpu = None
+debug = False
+git_version = "unknown"         # the house has a version, not a commit

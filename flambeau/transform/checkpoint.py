@@ -11,6 +11,7 @@ from contextlib import nullcontext
 
 from flambeau.base import tree
 from flambeau.base.errors import fail
+from flambeau.ops import interpose
 from flambeau.runtime import _core
 from flambeau.runtime._core import Tensor
 from flambeau.tensor import graph
@@ -57,7 +58,7 @@ class _Frame:
 
     def __init__(self, function, args, kwargs, preserve_rng_state, context, determinism):
         self.function, self.context, self.determinism = function, context, determinism
-        self.early_stop = _early_stop[0]
+        self.early_stop, self.interposers = _early_stop[0], interpose.lasting()
         self.state = get_rng_state() if preserve_rng_state else None
         leaves, self.structure = tree.flatten((args, kwargs))
         outer = graph._stack()[-1] if graph._stack() else None
@@ -118,7 +119,7 @@ class _Frame:
         try:
             if self.state is not None:
                 set_rng_state(self.state)
-            with enable_grad(), self.context(), graph.saved_tensors_hooks(collect, lambda kept: kept):
+            with enable_grad(), interpose.replaced(self.interposers), self.context(), graph.saved_tensors_hooks(collect, lambda kept: kept):
                 self.function(*args, **kwargs)
         except _Stop:
             pass
@@ -211,7 +212,7 @@ class _Reentrant(Function):
 
     @staticmethod
     def forward(ctx, function, state, *args):
-        ctx.function, ctx.state, ctx.args = function, state, args
+        ctx.function, ctx.state, ctx.args, ctx.interposers = function, state, args, interpose.lasting()
         with no_grad():
             return function(*args)
 
@@ -222,7 +223,7 @@ class _Reentrant(Function):
         try:
             if ctx.state is not None:
                 set_rng_state(ctx.state)
-            with enable_grad():
+            with enable_grad(), interpose.replaced(ctx.interposers):
                 outputs = ctx.function(*args)
         finally:
             set_rng_state(before)

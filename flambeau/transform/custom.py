@@ -33,14 +33,21 @@ class LevelContext(FunctionContext):
         return self._saved
 
 
-def _run(level, function, args, kwargs):
-    """(result of the function below a level, the context of the level)."""
+def _run(level, function, args, kwargs, shared=False):
+    """(result of the function below a level, the context of the level).
+
+    With `shared` the tape below may record the call with the same context: forward runs once, and both jvp and
+    backward find what it left there.
+    """
     lower, ctx = below(level, tuple(args)), LevelContext()
     ctx.needs_input_grad = tuple(isinstance(a, Tensor) and a.requires_grad for a in args)
     if "setup_context" in _declared(function):
         result = function.apply(*lower, **kwargs)
         function.setup_context(ctx, lower, result)
         return result, ctx
+    if shared and wrapped_among(lower) is None:
+        ctx = FunctionContext()
+        return function._call(ctx, lower, kwargs), ctx
     if wrapped_among(lower) is not None or any(isinstance(a, Tensor) and a.requires_grad for a in lower):
         fail(function.__name__, "inside several transforms an autograd.Function must have the setup_context staticmethod",
              hint="split forward(ctx, ...) into forward(...) and setup_context(ctx, inputs, output)")
@@ -101,18 +108,29 @@ def reverse(level, function, args, kwargs):
 
 
 # ---------------------------------------------------------------------------------- forward
+def _jvp(function, ctx, tangents):
+    """The user's jvp, where `saved_tensors` are those of save_for_forward if there was such a call."""
+    if ctx._for_forward is None:
+        return function.jvp(ctx, *tangents)
+    kept = ctx._saved, ctx._outputs, ctx._versions, ctx._hidden
+    ctx._saved, ctx._outputs, ctx._hidden = ctx._for_forward, {}, None
+    ctx._versions = tuple(t._version if isinstance(t, Tensor) else 0 for t in ctx._saved)
+    try:
+        return function.jvp(ctx, *tangents)
+    finally:
+        ctx._saved, ctx._outputs, ctx._versions, ctx._hidden = kept
+
+
 def forward(level, function, args, kwargs):
     """A call with tangents: by the function's jvp, else by the transpose of its backward."""
-    result, ctx = _run(level, function, args, kwargs)
+    result, ctx = _run(level, function, args, kwargs, shared="jvp" in _declared(function))
     outputs, tangents = _listed(result), [level.tangent_of(a) for a in args]
     if not _core.grad_mode() or all(t is None for t in tangents):
         return result
     silent = {id(t) for t in ctx._non_differentiable}
     wanted = [isinstance(o, Tensor) and o.dtype.kind in "fc" and id(o) not in silent for o in outputs]
     if "jvp" in _declared(function):
-        if ctx._for_forward is not None:
-            ctx._saved = ctx._for_forward
-        found = _listed(function.jvp(ctx, *tangents))
+        found = _listed(_jvp(function, ctx, tangents))
     else:
         found = _transposed(function, ctx, below(level, list(args)), outputs, wanted, tangents)
     made = [level.dual(o, t if t is not None else full_like(o, 0)) if w else o for o, t, w in zip(outputs, found, wanted)]

@@ -75,6 +75,7 @@ def test_assign_takes_the_tensors_over():
 def test_old_files_without_the_batch_counter():
     state, net = model().state_dict(), model()
     del state["1.num_batches_tracked"]
+    state._metadata["1"] = {"version": 1}
     net[1].num_batches_tracked.add_(5)
     net.load_state_dict(state)
     assert net[1].num_batches_tracked.item() == 5

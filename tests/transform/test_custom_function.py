@@ -4,7 +4,7 @@ import pytest
 
 import flambeau as fl
 from flambeau import func
-from flambeau.autograd import Function, once_differentiable
+from flambeau.autograd import Function, forward_ad, once_differentiable
 
 X = fl.tensor([0.5, -1.0, 2.0], dtype=fl.float64)
 V = fl.tensor([1.0, 0.5, -2.0], dtype=fl.float64)
@@ -129,6 +129,36 @@ def test_shared_arguments_sum_their_gradients():
     got = func.grad(lambda w: func.vmap(lambda x: Scaled.apply(x, w))(M).sin().sum())(V)
     close(got, func.grad(lambda w: (M * w).sin().sum())(V))
     close(func.vmap(func.grad(lambda w, x: Scaled.apply(x, w).sum()), (None, 0))(V, M), M)
+
+
+def test_jvp_and_backward_share_the_context_of_an_old_style_forward():
+    class Old(Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.calls = getattr(ctx, "calls", 0) + 1
+            ctx.save_for_backward(x)
+            ctx.save_for_forward(x, x * 2)
+            ctx.result = x * x
+            return ctx.result
+
+        @staticmethod
+        def backward(ctx, grad):
+            return grad * 2 * ctx.saved_tensors[0]
+
+        @staticmethod
+        def jvp(ctx, tangent):
+            assert ctx.calls == 1
+            del ctx.result
+            return tangent * ctx.saved_tensors[1]
+
+    x = X.clone().requires_grad_()
+    with forward_ad.dual_level():
+        y = Old.apply(forward_ad.make_dual(x, fl.ones_like(x) * 3))
+        primal, tangent = forward_ad.unpack_dual(y)
+    close(tangent, 6 * X)
+    primal.sum().backward()
+    close(x.grad, 2 * X)
+    assert fl.autograd.gradcheck(Old.apply, (x,), check_forward_ad=True)
 
 
 def test_clear_errors():

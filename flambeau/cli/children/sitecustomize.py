@@ -1,6 +1,6 @@
 """Python runs this file at the start of every process that a script under `flambeau run` starts.
 
-There, too, `import torch` shall give the facade. Nothing is imported before a program asks for it. A `sitecustomize` of
+There, too, `import torch` and `import torchvision` shall give the facade. Nothing is imported before a program asks for it. A `sitecustomize` of
 the user's own, further down the path, runs as it would without this one.
 """
 
@@ -13,11 +13,11 @@ FOLDER = os.path.dirname(os.path.abspath(__file__))
 
 
 class FirstImport:
-    """Waits for the first `import torch` and then makes way for the finder of `flambeau run`."""
+    """Waits for the first import of either and then makes way for the finder of `flambeau run`."""
 
     @staticmethod
     def find_spec(fullname, path=None, target=None):
-        if fullname.partition(".")[0] not in ("torch", "flambeau"):
+        if fullname.partition(".")[0] not in ("torch", "torchvision", "flambeau"):
             return None
         if fullname == "flambeau":          # the copy that the parent process runs, wherever it is
             sys.meta_path.remove(FirstImport)

@@ -7,7 +7,9 @@ from flambeau import ops
 from flambeau.ops import activation
 from flambeau.ops.out import with_out
 from flambeau.ops.spec import REGISTRY
-from flambeau.tensor import rand_like
+from flambeau.tensor import empty, empty_like, ones_like, rand_like, stream
+from flambeau.tensor.rng import chosen
+from flambeau.types.dtype import float64
 
 
 # What an op takes besides its operand when nothing is given; a call without it goes the native way.
@@ -67,7 +69,12 @@ def rrelu(input, lower=1.0 / 8, upper=1.0 / 3, training=False, inplace=False):
         raise RuntimeError("Lower bound should be less than or equal to the upper bound")
     if not training:
         return leaky_relu(input, (lower + upper) / 2, inplace)
-    slopes = rand_like(input) * (upper - lower) + lower
+    if stream.can_fill(input):      # PyTorch draws no slope where none is needed
+        falls = input.detach() <= 0
+        drawn = empty(int(falls.sum()), dtype=float64).uniform_(lower, upper).to(input.dtype)
+        slopes = ones_like(input).masked_scatter_(falls, drawn)
+    else:
+        slopes = rand_like(input) * (upper - lower) + lower
     result = ops.where(input > 0, input, input * slopes)
     return input.copy_(result) if inplace else result
 
@@ -229,13 +236,20 @@ def log_softmax(input, dim=None, _stacklevel=3, dtype=None):
     return ops.log_softmax(input if dtype is None else input.to(dtype), dim)
 
 
+def _waiting_times(like):
+    """Exponential draws of rate 1, above 0."""
+    if chosen.pytorch:
+        return empty_like(like).exponential_()
+    tiny = math.ldexp(1.0, -60)
+    return -ops.log(rand_like(like) + tiny) + tiny
+
+
 def gumbel_softmax(logits, tau=1, hard=False, eps=1e-10, dim=-1):
     """A draw from the classes, relaxed by the temperature `tau`; `hard`: one-hot, with the relaxed
     gradient."""
     if eps != 1e-10:
         warnings.warn("`eps` parameter is deprecated and has no effect.", stacklevel=2)
-    tiny = math.ldexp(1.0, -60)
-    noise = -ops.log(-ops.log(rand_like(logits) + tiny) + tiny)
+    noise = -ops.log(_waiting_times(logits))
     soft = ops.softmax((logits + noise) / tau, dim)
     if not hard:
         return soft

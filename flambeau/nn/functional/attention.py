@@ -4,14 +4,16 @@ import math
 
 from flambeau import ops
 from flambeau.base.errors import fail
+from flambeau.ops.interpose import visible
 from flambeau.tensor import cat, ones, zeros
-from flambeau.tensor.rng import next_key
+from flambeau.tensor.rng import chosen, next_key
 from flambeau.types.dtype import bool_
 
 from .activations import softmax
 from .dropouts import dropout
 
 
+@visible
 def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False,
                                  scale=None, enable_gqa=False):
     """`softmax(query @ key.T * scale + mask) @ value`, one kernel each way that keeps no scores.
@@ -36,8 +38,27 @@ def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.
         from flambeau.tensor.nested_rules import item_wise
         return item_wise(lambda q, k, v: scaled_dot_product_attention(q, k, v, attn_mask, dropout_p, is_causal, scale,
                                                                       enable_gqa), query, key, value)
+    if chosen.pytorch and dropout_p > 0.0:
+        return attention_with_mask(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
     return ops.scaled_dot_product_attention(query, key, value, attn_mask, dropout_p, is_causal, scale,
                                             enable_gqa, next_key() if dropout_p > 0.0 else None)
+
+
+def attention_with_mask(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa):
+    """The same with the weights in memory: dropout of PyTorch's stream draws for (..., heads, length, source) at once."""
+    if enable_gqa and query.dim() > 2:
+        key, value = (x.repeat_interleave(query.shape[-3] // x.shape[-3], -3) for x in (key, value))
+    scale = 1.0 / math.sqrt(query.shape[-1]) if scale is None else scale
+    scores = (query * scale) @ key.transpose(-2, -1)
+    if is_causal:
+        attn_mask = ones(scores.shape[-2:], dtype=bool_).tril()
+    if attn_mask is None:
+        return dropout(softmax(scores, -1), dropout_p) @ value
+    if attn_mask.dtype is bool_:
+        scores = ops.where(attn_mask, scores, -math.inf)
+    else:
+        scores = scores + attn_mask
+    return dropout(_weights_of(scores), dropout_p) @ value
 
 
 # ---------------------------------------------------------------------------------- many heads

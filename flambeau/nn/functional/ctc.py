@@ -5,11 +5,13 @@ import math
 
 from flambeau import ops
 from flambeau.base.errors import fail
+from flambeau.ops.interpose import visible
 from flambeau.tensor import stack, tensor
 
 _LOWEST = -1e30         # the logarithm of 0, finite so that differences exist
 
 
+@visible
 def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reduction="mean",
              zero_infinity=False):
     """Minus the log-likelihood of `targets`.

@@ -2,8 +2,9 @@
 
 from flambeau import ops
 from flambeau.base.errors import fail
-from flambeau.tensor import bernoulli, full, ones
-from flambeau.tensor.rng import next_key
+from flambeau.tensor import empty, ones
+from flambeau.tensor import stream
+from flambeau.tensor.rng import chosen, next_key
 
 _ALPHA = 1.7580993408473766         # minus the limit of selu at minus infinity
 
@@ -23,14 +24,23 @@ def dropout(input, p=0.5, training=True, inplace=False):
     check_probability(p)
     if not training or p == 0:
         return input
-    return _into(input, ops.dropout_with_key(input, next_key(), float(p)), inplace)
+    return _into(input, _dropped(input, float(p)), inplace)
+
+
+def _dropped(input, p):
+    """Dropout by a key, or from PyTorch's stream by a mask."""
+    if not chosen.pytorch or input.is_nested:
+        return ops.dropout_with_key(input, next_key(), p)
+    if p == 1.0 or not input.numel():
+        return input * 0.0
+    return ops.dropout_with_mask(input, stream.mask(input, p), stream.scale_of_kept(p, input.dtype))
 
 
 def _channels(input, p, rank):
     """Factors of the channels: (batch, channels, 1, ...), 0 with probability p, else 1 / (1 - p)."""
     lead = input.dim() - rank
     shape = (*input.shape[:lead], *(1,) * rank)
-    return ops.dropout_with_key(ones(shape, dtype=input.dtype), next_key(), float(p))
+    return _dropped(ones(shape, dtype=input.dtype), float(p))
 
 
 def _channel_dropout(rank, input, p, training, inplace):
@@ -71,7 +81,7 @@ def _alpha(input, p, training, inplace, shape):
         return input
     if p == 1:
         return _into(input, input * 0.0, inplace)
-    kept = bernoulli(full(shape, 1.0 - p, dtype=input.dtype))
+    kept = empty(shape, dtype=input.dtype).bernoulli_(1.0 - p)
     scale = (_ALPHA ** 2 * p + 1) ** -0.5 * (1 - p) ** -0.5
     shift = scale * _ALPHA * p
     return _into(input, input * (kept * scale) + ((kept - 1.0) * (_ALPHA * scale) + shift), inplace)

@@ -6,6 +6,7 @@ import warnings
 from flambeau.base.errors import fail
 from flambeau.ops import image
 from flambeau.ops.antialias import antialiased
+from flambeau.ops.interpose import visible
 from flambeau.ops.pooling import adaptive_avg_pool
 
 pixel_shuffle, pixel_unshuffle = image.pixel_shuffle, image.pixel_unshuffle
@@ -99,6 +100,7 @@ def upsample_bilinear(input, size=None, scale_factor=None):
     return interpolate(input, size, scale_factor, "bilinear", align_corners=True)
 
 
+@visible
 def grid_sample(input, grid, mode="bilinear", padding_mode="zeros", align_corners=None):
     """(batch, channels, *sizes) read at the places of `grid` (batch, *out, rank): -1 to 1, last axis first.
 

@@ -7,6 +7,7 @@ import math
 import warnings
 
 from flambeau import ops
+from flambeau.ops.interpose import visible
 from flambeau.ops.loss import checked_loss
 from flambeau.ops.wrapped import elements_of
 from flambeau.base.errors import fail
@@ -56,6 +57,7 @@ def _weighted(loss, weight, reduction):
 
 # ---------------------------------------------------------------------------------- differences
 
+@visible
 def mse_loss(input, target, size_average=None, reduce=None, reduction="mean", weight=None):
     """The squared difference."""
     _same_shapes("mse_loss", input, target)
@@ -63,12 +65,14 @@ def mse_loss(input, target, size_average=None, reduce=None, reduction="mean", we
     return _weighted(difference * difference, weight, reduction_of(size_average, reduce, reduction))
 
 
+@visible
 def l1_loss(input, target, size_average=None, reduce=None, reduction="mean", weight=None):
     """The absolute difference."""
     _same_shapes("l1_loss", input, target)
     return _weighted((input - target).abs(), weight, reduction_of(size_average, reduce, reduction))
 
 
+@visible
 def smooth_l1_loss(input, target, size_average=None, reduce=None, reduction="mean", beta=1.0):
     """Squares of differences below `beta`, divided by 2 * beta; above it the difference less beta / 2."""
     _same_shapes("smooth_l1_loss", input, target)
@@ -81,6 +85,7 @@ def smooth_l1_loss(input, target, size_average=None, reduce=None, reduction="mea
     return reduce_loss(loss, reduction_of(size_average, reduce, reduction))
 
 
+@visible
 def huber_loss(input, target, reduction="mean", delta=1.0, weight=None):
     """Half the squares of differences below `delta`; above it `delta * (difference - delta / 2)`."""
     _same_shapes("huber_loss", input, target)
@@ -99,6 +104,7 @@ def huber_loss(input, target, reduction="mean", delta=1.0, weight=None):
 
 # ---------------------------------------------------------------------------------- likelihoods
 
+@visible
 def binary_cross_entropy(input, target, weight=None, size_average=None, reduce=None, reduction="mean"):
     """Cross entropy of probabilities `input` and targets in 0..1; logarithms are at least -100."""
     if tuple(target.shape) != tuple(input.shape):
@@ -115,6 +121,7 @@ def binary_cross_entropy(input, target, weight=None, size_average=None, reduce=N
                        reduction_of(size_average, reduce, reduction))
 
 
+@visible
 def binary_cross_entropy_with_logits(input, target, weight=None, size_average=None, reduce=None,
                                      reduction="mean", pos_weight=None):
     """Cross entropy of the probability `sigmoid(input)` and `target` in 0..1, without overflow."""
@@ -128,6 +135,7 @@ def binary_cross_entropy_with_logits(input, target, weight=None, size_average=No
                        reduction_of(size_average, reduce, reduction))
 
 
+@visible
 def kl_div(input, target, size_average=None, reduce=None, reduction="mean", log_target=False):
     """`target * (log(target) - input)` for log-probabilities `input`; 'batchmean' divides by the batch
     size."""
@@ -142,6 +150,7 @@ def kl_div(input, target, size_average=None, reduce=None, reduction="mean", log_
     return reduce_loss(loss, reduction)
 
 
+@visible
 def poisson_nll_loss(input, target, log_input=True, full=False, size_average=None, eps=1e-8, reduce=None,
                      reduction="mean"):
     """Minus the log-likelihood of Poisson counts; `full` adds Stirling's terms for targets above 1."""
@@ -181,6 +190,7 @@ def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"
 
 # ---------------------------------------------------------------------------------- classes
 
+@visible
 def nll_loss(input, target, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean"):
     """Minus the log-probability of the target class.
 
@@ -195,6 +205,7 @@ def nll_loss(input, target, weight=None, size_average=None, ignore_index=-100, r
     return checked_loss("nll_loss", loss, input, target, ignore_index)
 
 
+@visible
 def cross_entropy(input, target, weight=None, size_average=None, ignore_index=-100, reduce=None,
                   reduction="mean", label_smoothing=0.0):
     """`nll_loss` of `log_softmax(input)`.
@@ -244,6 +255,7 @@ def _rows_of_classes(name, input, target):
     return input.reshape(1, -1), target, False
 
 
+@visible
 def multi_margin_loss(input, target, p=1, margin=1.0, weight=None, size_average=None, reduce=None,
                       reduction="mean"):
     """How far the other classes' scores come within `margin` of the target's, to the power p, over the
@@ -270,6 +282,7 @@ def multi_margin_loss(input, target, p=1, margin=1.0, weight=None, size_average=
                        reduction_of(size_average, reduce, reduction))
 
 
+@visible
 def multilabel_margin_loss(input, target, size_average=None, reduce=None, reduction="mean"):
     """Margins between every target class (a row of class numbers up to the first -1) and every other
     class."""
@@ -299,6 +312,7 @@ def multilabel_soft_margin_loss(input, target, weight=None, size_average=None, r
     return reduce_loss(loss.mean(-1), reduction_of(size_average, reduce, reduction))
 
 
+@visible
 def soft_margin_loss(input, target, size_average=None, reduce=None, reduction="mean"):
     """`log(1 + exp(-target * input))` for targets 1 and -1."""
     return reduce_loss(softplus(-target * input, 1, math.inf), reduction_of(size_average, reduce, reduction))
@@ -306,6 +320,7 @@ def soft_margin_loss(input, target, size_average=None, reduce=None, reduction="m
 
 # ---------------------------------------------------------------------------------- margins and distances
 
+@visible
 def hinge_embedding_loss(input, target, margin=1.0, size_average=None, reduce=None, reduction="mean"):
     """The input for targets 1; how far it is below `margin` for targets -1."""
     near = ops.where(target != -1, input, 0.0)
@@ -313,6 +328,7 @@ def hinge_embedding_loss(input, target, margin=1.0, size_average=None, reduce=No
     return reduce_loss(near + far, reduction_of(size_average, reduce, reduction))
 
 
+@visible
 def margin_ranking_loss(input1, input2, target, margin=0, size_average=None, reduce=None, reduction="mean"):
     """How far `target * (input1 - input2)` is below `margin`."""
     if input1.dim() != input2.dim() or input1.dim() != target.dim():
@@ -323,6 +339,7 @@ def margin_ranking_loss(input1, input2, target, margin=0, size_average=None, red
     return reduce_loss(loss, reduction_of(size_average, reduce, reduction))
 
 
+@visible
 def cosine_embedding_loss(input1, input2, target, margin=0, size_average=None, reduce=None, reduction="mean"):
     """1 - cosine for targets 1; how far the cosine is above `margin` for targets -1."""
     if target.dim() not in (0, 1):
@@ -344,6 +361,7 @@ def _cosine(x1, x2, dim, eps=1e-12):
     return (x1 * x2).sum(dim) / ops.sqrt(squares)
 
 
+@visible
 def triplet_margin_loss(anchor, positive, negative, margin=1.0, p=2, eps=1e-6, swap=False, size_average=None,
                         reduce=None, reduction="mean"):
     """How much less than `margin` the negative is farther from the anchor than the positive."""

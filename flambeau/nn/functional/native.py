@@ -11,7 +11,7 @@ from flambeau.ops.out import with_out
 from flambeau.ops.recurrent import recurrent, stacked
 from flambeau.ops.write import assign, check_write
 from flambeau.ops.spec import REGISTRY
-from flambeau.tensor import arange, bernoulli, cat, full, tensor, zeros
+from flambeau.tensor import arange, cat, empty, empty_like, full, tensor, zeros
 from flambeau.types.dtype import bool_, int64
 
 REDUCTIONS = ("none", "mean", "sum")
@@ -55,7 +55,7 @@ def feature_dropout(input, p, train):
             "Feature dropout requires at least 2 dimensions in the input",
             tuple(input.shape),
         )
-    kept = bernoulli(full((*input.shape[:2], *(1,) * (input.dim() - 2)), 1.0 - p, dtype=input.dtype))
+    kept = empty((*input.shape[:2], *(1,) * (input.dim() - 2)), dtype=input.dtype).bernoulli_(1.0 - p)
     return input * (kept / (1 - p) if p < 1 else kept)
 
 
@@ -76,7 +76,7 @@ def native_dropout(input, p, train):
     _check("native_dropout", p)
     if train is False or p == 0:
         return input * 1, full(tuple(input.shape), True, dtype=bool_)
-    kept = bernoulli(full(tuple(input.shape), 1.0 - p, dtype=input.dtype))
+    kept = empty_like(input).bernoulli_(1.0 - p)
     return input * (kept / (1 - p) if p < 1 else kept), kept != 0
 
 

@@ -4,6 +4,7 @@ import math
 
 from flambeau.base.errors import fail
 from flambeau.ops import pooling
+from flambeau.ops.interpose import visible
 from flambeau.tensor import arange, rand, tensor
 
 from flambeau.types.dtype import int64
@@ -27,6 +28,7 @@ def _max_pool(rank):
         return both if return_indices else both[0]
 
     named = _named(max_pool, f"max_pool{rank}d", f"Maximum over windows of the last {rank} axes.")
+    named = visible(named) if rank == 3 else named
     return named, _named(
         with_indices, f"max_pool{rank}d_with_indices",
         f"(maximum, its place) of windows of the last {rank} axes.")
@@ -42,6 +44,7 @@ def _adaptive_max_pool(rank):
 
     what = f"windows that cover the last {rank} axes evenly."
     named = _named(adaptive_max_pool, f"adaptive_max_pool{rank}d", f"Maxima of {what}")
+    named = visible(named) if rank == 3 else named
     return named, _named(
         with_indices, f"adaptive_max_pool{rank}d_with_indices", f"(maxima, their places) of {what}")
 
@@ -65,6 +68,7 @@ def adaptive_avg_pool2d(input, output_size):
     return pooling.adaptive_avg_pool("adaptive_avg_pool2d", 2, input, output_size)
 
 
+@visible
 def adaptive_avg_pool3d(input, output_size):
     """Means of windows that cover depth, height and width evenly; None keeps a size."""
     return pooling.adaptive_avg_pool("adaptive_avg_pool3d", 3, input, output_size)
@@ -116,11 +120,13 @@ def max_unpool1d(input, indices, kernel_size, stride=None, padding=0, output_siz
     return _max_unpool(1, input, indices, kernel_size, stride, padding, output_size)
 
 
+@visible
 def max_unpool2d(input, indices, kernel_size, stride=None, padding=0, output_size=None):
     """The values back at the places of the maxima of `max_pool2d`, zeros elsewhere."""
     return _max_unpool(2, input, indices, kernel_size, stride, padding, output_size)
 
 
+@visible
 def max_unpool3d(input, indices, kernel_size, stride=None, padding=0, output_size=None):
     """The values back at the places of the maxima of `max_pool3d`, zeros elsewhere."""
     return _max_unpool(3, input, indices, kernel_size, stride, padding, output_size)
@@ -192,6 +198,7 @@ def fractional_max_pool2d_with_indices(input, kernel_size, output_size=None, out
     return _fractional(2, input, kernel_size, output_size, output_ratio, _random_samples)
 
 
+@visible
 def fractional_max_pool2d(input, kernel_size, output_size=None, output_ratio=None, return_indices=False,
                           _random_samples=None):
     """Maxima of windows at random about even places."""
@@ -205,6 +212,7 @@ def fractional_max_pool3d_with_indices(input, kernel_size, output_size=None, out
     return _fractional(3, input, kernel_size, output_size, output_ratio, _random_samples)
 
 
+@visible
 def fractional_max_pool3d(input, kernel_size, output_size=None, output_ratio=None, return_indices=False,
                           _random_samples=None):
     """Maxima of windows at random about even places."""

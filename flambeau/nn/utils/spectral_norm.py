@@ -5,11 +5,11 @@ from flambeau.nn.parameter import Parameter
 from flambeau.tensor import no_grad, randn
 
 
-def start_vectors(matrix, eps):
+def start_vectors(matrix, eps, steps=15):
     """Random unit vectors, brought near the largest singular ones of the matrix (h, w): (h), (w)."""
     u = F.normalize(randn(matrix.shape[0], dtype=matrix.dtype), dim=0, eps=eps)
     v = F.normalize(randn(matrix.shape[1], dtype=matrix.dtype), dim=0, eps=eps)
-    return power_iterations(matrix, u, v, 15, eps)
+    return power_iterations(matrix, u, v, steps, eps)
 
 
 def power_iterations(matrix, u, v, count, eps):
@@ -56,7 +56,7 @@ def spectral_norm(module, name="weight", n_power_iterations=1, eps=1e-12, dim=No
     if dim is None:
         dim = 1 if type(module).__name__.startswith("ConvTranspose") else 0
     hook, weight = SpectralNorm(name, n_power_iterations, dim, eps), module._parameters[name]
-    u, v = start_vectors(hook.matrix(weight.detach()), eps)
+    u, v = start_vectors(hook.matrix(weight.detach()), eps, steps=0)
     del module._parameters[name]
     module.register_parameter(name + "_orig", weight)
     setattr(module, name, weight.detach())

@@ -2,4 +2,4 @@
 
 from flambeau.torch import _mirror
 
-__getattr__, __dir__ = _mirror.mirror(__name__, "flambeau.torch.autograd")
+__getattr__, __dir__ = _mirror.mirror(__name__, "flambeau.tensor.legacy")

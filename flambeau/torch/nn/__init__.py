@@ -2,4 +2,4 @@
 
 from flambeau.torch import _mirror
 
-__getattr__, __dir__ = _mirror.mirror(__name__, "flambeau.nn", "flambeau.nn.parallel")
+__getattr__, __dir__ = _mirror.mirror(__name__, "flambeau.nn")

@@ -1,10 +1,14 @@
-"""torch.cuda.amp"""
+"""torch.cuda.amp: without a device it is switched off, with a warning."""
 
-import functools
+from flambeau.torch.amp import _of_device
+from flambeau.types.dtype import float16 as _float16
 
-from flambeau.torch import _mirror, amp
+__all__ = ["GradScaler", "autocast", "custom_bwd", "custom_fwd"]
 
-autocast = functools.partial(amp.autocast, "cuda")
-GradScaler = functools.partial(amp.GradScaler, "cuda")
+autocast, GradScaler = _of_device.classes("cuda", _float16)
+custom_fwd, custom_bwd = _of_device.decorators("cuda")
 
-__getattr__, __dir__ = _mirror.mirror(__name__)
+
+def amp_definitely_not_available():
+    """True."""
+    return True

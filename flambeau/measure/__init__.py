@@ -1,0 +1,1 @@
+"""How long, how often, how much memory, how many operations: timers, profilers, counters."""

@@ -1,0 +1,5 @@
+"""torch._ops"""
+
+from flambeau.torch import _mirror
+
+__getattr__, __dir__ = _mirror.mirror(__name__, "flambeau.ops.overloads")

@@ -1,0 +1,5 @@
+"""`torch.autograd.profiler`."""
+
+from flambeau.torch import _mirror
+
+__getattr__, __dir__ = _mirror.mirror(__name__, "flambeau.measure.autograd_profiler", "flambeau.measure.events")

@@ -1,0 +1,6 @@
+"""torch.backends.cusparselt: not in use; Flambeau generates its kernels."""
+
+
+def is_available():
+    """False."""
+    return False

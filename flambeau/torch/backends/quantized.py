@@ -1,0 +1,4 @@
+"""torch.backends.quantized: no engine; the switch is kept."""
+
+engine = "none"
+supported_engines = ["none"]

@@ -1,0 +1,3 @@
+"""torch.backends.xnnpack: not in use; Flambeau generates its kernels."""
+
+enabled = False

@@ -1,0 +1,9 @@
+"""`torch.distributed.tensor`: the names, for imports; what they do is refused."""
+
+from flambeau.torch import _mirror
+from flambeau.torch.distributed import _refusals
+
+globals().update(_refusals.classes(__name__, "DTensor", "Partial", "Placement", "Replicate", "Shard"))
+globals().update(_refusals.functions(__name__, "distribute_module", "distribute_tensor", "init_device_mesh"))
+
+__getattr__, __dir__ = _mirror.mirror(__name__)

@@ -1,0 +1,5 @@
+"""torch.jit._trace"""
+
+from flambeau.torch import _mirror
+
+__getattr__, __dir__ = _mirror.mirror(__name__, "flambeau.torch.jit")

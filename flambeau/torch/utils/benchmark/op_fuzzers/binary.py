@@ -1,0 +1,5 @@
+"""`torch.utils.benchmark.op_fuzzers.binary`."""
+
+from flambeau.torch import _mirror
+
+__getattr__, __dir__ = _mirror.mirror(__name__, "flambeau.measure.fuzzer")

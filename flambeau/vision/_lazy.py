@@ -1,0 +1,53 @@
+"""Names of a package that are imported when they are first used, so that importing the package costs nothing.
+
+    __getattr__, __dir__ = lazy(__name__, {"mnist": ("MNIST", "EMNIST"), "cifar": ("CIFAR10",)}, refused={...})
+"""
+
+import importlib
+import sys
+
+
+class UnsupportedError(AttributeError, NotImplementedError):
+    """A name of torchvision's that Flambeau does not have."""
+
+
+def lazy(package, modules, submodules=(), refused=None):
+    """(`__getattr__`, `__dir__`) of `package`.
+
+    modules: submodule -> names that it defines; a name that is a submodule's, too, means what is defined.
+    submodules: further submodules to hand out. refused: name -> why it is not there.
+    """
+    home = {name: module for module, names in modules.items() for name in names}
+    known = {*home, *modules, *submodules}
+    shown = "torchvision" + package.removeprefix("flambeau.vision")
+
+    def find(name):
+        if name == "__all__":
+            return sorted(home)
+        if name in home:
+            value = getattr(importlib.import_module(f"{package}.{home[name]}"), name)
+        elif name in known:
+            value = importlib.import_module(f"{package}.{name}")
+        elif name.startswith("__"):
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        else:
+            raise UnsupportedError(unsupported(shown, name, known, (refused or {}).get(name)))
+        setattr(sys.modules[package], name, value)
+        return value
+
+    def names():
+        return sorted({*known, *(name for name in vars(sys.modules[package]) if name.startswith("__"))})
+
+    return find, names
+
+
+def unsupported(path, name, known, reason=None):
+    """The message for `name` of the module shown as `path`."""
+    import difflib
+
+    text = f"[{path}] {path}.{name} is not supported by Flambeau (yet)"
+    if reason:
+        return f"{text}: {reason}"
+    near = difflib.get_close_matches(name, known, n=1)
+    return f"{text}\n  hint: " + (f"the nearest name that is supported: {path}.{near[0]}" if near
+                                  else f"dir({path}) lists what is")
