@@ -108,6 +108,6 @@ cdef object join_rule(Py_ssize_t count):
     """Only sizes are kept; the derivative runs in Python."""
     rule = _JOIN_RULES.get(count)
     if rule is None:
-        shapes = (1 << count) - 1 if count < 63 else -1
+        shapes = (<int64_t>1 << count) - 1 if count < 63 else -1
         rule = _JOIN_RULES[count] = BackwardRule(0, shapes, False, [], [], None)
     return rule

@@ -434,7 +434,7 @@ cdef Node new_node(NativeOp op, BackwardRule rule, PyObject** args, int n, int n
         e = &node.edges[i]
         e.target, e.saved, e.number, e.version = NULL, NULL, 0, 0
         if not is_tensor(args[i]):
-            if (rule.save >> i) & 1:
+            if (rule.save >> min(i, 63)) & 1:
                 e.saved = args[i]
                 cpython_incref(e.saved)
             continue
@@ -447,13 +447,13 @@ cdef Node new_node(NativeOp op, BackwardRule rule, PyObject** args, int n, int n
             else:
                 e.target = <PyObject*>t
             cpython_incref(e.target)
-        if (rule.save >> i) & 1:
+        if (rule.save >> min(i, 63)) & 1:
             e.saved = <PyObject*>t
             if t.storage is not None:
                 e.version = <uint32_t>t.storage.version
                 t.storage.saved = True
             cpython_incref(e.saved)
-        elif (rule.shape >> i) & 1:
+        elif (rule.shape >> min(i, 63)) & 1:
             keep = shape_record(t)
             e.saved = <PyObject*>keep
             cpython_incref(e.saved)

@@ -242,3 +242,75 @@ def test_iterating_a_number_is_refused():
 def test_membership():
     x = fl.tensor([[1, 2], [3, 4]])
     assert 3 in x and 5 not in x
+
+
+@pytest.mark.parametrize("join", ["cat", "stack"])
+@pytest.mark.parametrize("count", [1, 2, 31, 32, 62, 63, 64, 65, 200])
+def test_gradients_of_many_joined_tensors(join, count):
+    parts = [fl.full((2,), float(i), requires_grad=i % 3 > 0) for i in range(count)]
+    joined = getattr(fl, join)(parts)
+    assert joined.reshape(-1).tolist() == [float(i) for i in range(count) for _ in range(2)]
+    if joined.requires_grad:
+        (joined.reshape(-1) * fl.arange(2 * count)).sum().backward()
+    for i, part in enumerate(parts):
+        assert part.grad.tolist() == [2.0 * i, 2.0 * i + 1] if i % 3 > 0 else part.grad is None
+
+
+def test_joins_along_every_axis_and_what_is_refused():
+    rng = numpy.random.default_rng(0)
+    arrays = [rng.standard_normal((2, size, 3)).astype("float32") for size in (1, 4, 0, 2)]
+    tensors = [fl.from_numpy(a) for a in arrays]
+    numpy.testing.assert_array_equal(fl.cat(tensors, 1).numpy(), numpy.concatenate(arrays, 1))
+    numpy.testing.assert_array_equal(fl.cat(tensors, dim=-2).numpy(), numpy.concatenate(arrays, 1))
+    same = [tensors[1], tensors[1].flip(0), tensors[1] * 2]
+    for axis in (-4, -1, 0, 1, 2, 3):
+        wanted = numpy.stack([t.numpy() for t in same], axis)
+        numpy.testing.assert_array_equal(fl.stack(same, axis).numpy(), wanted)
+    assert fl.cat([fl.empty(0), fl.ones(2, 2)]).shape == (2, 2)         # a vector of nothing fits everywhere
+    assert fl.cat([fl.ones(1), fl.ones(1, dtype=fl.float64)]).dtype is fl.float64
+    for wrong in ([fl.ones(2), fl.ones(2, 2)], [fl.ones(2, 2), fl.ones(2, 3)], [fl.tensor(1.0)]):
+        with pytest.raises(RuntimeError):
+            fl.cat(wrong)
+    with pytest.raises(IndexError):
+        fl.cat([fl.ones(2)], 1)
+
+
+def test_index_tensors_again_and_again():
+    """The second call takes the native path: the same checks hold there."""
+    x = fl.arange(12.0).reshape(3, 4)
+    i, j = fl.tensor([2, 0]), fl.tensor([1, 3])
+    for _ in range(3):
+        assert x[i].tolist() == [[8, 9, 10, 11], [0, 1, 2, 3]]
+        assert x[i, j].tolist() == [9, 3] and x[:, j].tolist() == [[1, 3], [5, 7], [9, 11]]
+        assert x[fl.tensor([-1, 0])].tolist() == x[i].tolist()
+        assert x[i[:, None]].shape == (2, 1, 4)
+        for wrong in ([3], [-4], [0, 5]):
+            with pytest.raises(IndexError):
+                x[fl.tensor(wrong)]
+            with pytest.raises(IndexError):
+                x.index_select(0, fl.tensor(wrong))
+            with pytest.raises(IndexError):
+                x[fl.tensor([0] * len(wrong)), fl.tensor(wrong) * 2]
+            with pytest.raises(IndexError):
+                fl.gather(x, 0, fl.tensor([wrong]))
+            with pytest.raises(IndexError):
+                fl.nn.functional.embedding(fl.tensor(wrong), x)
+
+
+def test_writes_into_a_window():
+    x = fl.zeros(3, 4)
+    kept = x.numpy()
+    x[0], x[1, 1:3], x[2, ::2], x[..., 3] = 1.5, fl.tensor([7.0, 8.0]), True, 2
+    assert kept.tolist() == [[1.5, 1.5, 1.5, 2], [0, 7, 8, 2], [1, 0, 1, 2]]
+    x[1:] = x[:-1]                      # from itself, as if from a copy
+    assert x[2].tolist() == [0, 7, 8, 2]
+    whole = fl.zeros(2, dtype=fl.int64)
+    whole[0] = 2.9
+    assert whole.tolist() == [2, 0]
+    with pytest.raises(RuntimeError):
+        fl.zeros(1).expand(3)[:] = 1.0
+    with pytest.raises(IndexError):
+        x[3] = 1.0
+    leaf = fl.zeros(2, requires_grad=True)
+    with pytest.raises(RuntimeError, match="leaf"):
+        leaf[0] = 1.0
