@@ -387,4 +387,62 @@ cdef bint set_item(Tensor t, index, value) except -1:
     else:
         one[0] = <PyObject*>index
         status = parse_index(t, one, 1, &w)
-    return status == 0 and put_window(t, &w, value)
+    if status == 0:
+        return put_window(t, &w, value)
+    if not is_plain(<PyObject*>index) or (t.needs_grad and fl_grad_enabled) or not t.contiguous_ \
+            or t.numel_ * _ITEMSIZE[t.code] > MOST_CREATED or (<Tensor>index).storage is None:
+        return False
+    if (<Tensor>index).code == 0:
+        return put_masked(t, <Tensor>index, value)
+    return is_index(index) and put_rows(t, <Tensor>index, value)
+
+
+cdef bint put_masked(Tensor t, Tensor mask, value) except -1:
+    """t[mask] = number, for a mask of t's shape; else False."""
+    cdef double slot = 0.0
+    cdef int64_t i, size = _ITEMSIZE[t.code]
+    if not mask.contiguous_ or not same_shape(mask, t) or not store(<char*>&slot, t.code, value, number_kind(value)):
+        return False
+    for i in range(t.numel_):
+        if mask.first[i]:
+            memcpy(t.first + i * size, &slot, size)
+    written(t, "setitem")
+    return True
+
+
+cdef bint put_rows(Tensor t, Tensor index, value) except -1:
+    """t[index] = value for an index of one axis and a number, a slice or a tensor of slices of t's dtype; else False."""
+    cdef double slot = 0.0
+    cdef Tensor source = None
+    cdef int64_t i, k, row, step = 0, size = _ITEMSIZE[t.code]
+    cdef int64_t width = t.numel_ // t.dims[0] if t.ndim_ and t.dims[0] else 0
+    cdef int64_t* rows = <int64_t*>index.first
+    cdef int d
+    if index.ndim_ != 1 or not index.contiguous_ or width == 0:
+        return False
+    for i in range(index.numel_):
+        if rows[i] < 0 or rows[i] >= t.dims[0]:
+            return False
+    if is_plain(<PyObject*>value):
+        source = <Tensor>value
+        if source.storage is None or source.storage is t.storage or source.code != t.code or not source.contiguous_ \
+                or (source.needs_grad and fl_grad_enabled):
+            return False
+        if source.ndim_ == t.ndim_ and source.dims[0] == index.numel_:
+            step = width * size
+        elif source.ndim_ != t.ndim_ - 1:
+            return False
+        for d in range(1, t.ndim_):
+            if source.dims[d - (source.ndim_ != t.ndim_)] != t.dims[d]:
+                return False
+    elif not store(<char*>&slot, t.code, value, number_kind(value)):
+        return False
+    for i in range(index.numel_):
+        row = rows[i] * width
+        if source is not None:
+            memcpy(t.first + row * size, source.first + i * step, width * size)
+        else:
+            for k in range(width):
+                memcpy(t.first + (row + k) * size, &slot, size)
+    written(t, "setitem")
+    return True

@@ -236,7 +236,7 @@ static void twister_pairs_of_doubles(double *data, double mean, double std) {
 static void twister_integers(Twister *t, int64_t *out, int64_t count, uint64_t range, int64_t base, int wide) {
     uint32_t word[TWISTER_CHUNK];
     int64_t i;
-    if (wide || range > 2147483648u) {
+    if (wide || range - 1 >= 2147483648u) {      /* also range 0 */
         for (i = 0; i < count; i++) {
             uint64_t bits = wide ? twister_64(t) : twister_32(t);
             out[i] = (int64_t)((range ? bits % range : bits) + (uint64_t)base);

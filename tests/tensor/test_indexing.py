@@ -314,3 +314,32 @@ def test_writes_into_a_window():
     leaf = fl.zeros(2, requires_grad=True)
     with pytest.raises(RuntimeError, match="leaf"):
         leaf[0] = 1.0
+
+
+def test_writes_by_mask_and_by_index():
+    rng = numpy.random.default_rng(1)
+    start = rng.standard_normal((4, 3)).astype("float32")
+    mask = start > 0
+    index = numpy.array([2, 0, 2])
+    rows = rng.standard_normal((3, 3)).astype("float32")
+    for value in (5, 2.5, rows, rows[0], rows[:, :1], rows[0, 0], True):
+        wanted, got = start.copy(), fl.from_numpy(start.copy())
+        wanted[index] = value
+        got[fl.from_numpy(index)] = fl.from_numpy(value) if isinstance(value, numpy.ndarray) else value
+        numpy.testing.assert_array_equal(got.numpy(), wanted)
+    for value in (0, -1.5, numpy.float32(3)):
+        wanted, got = start.copy(), fl.from_numpy(start.copy())
+        wanted[mask] = value
+        got[fl.from_numpy(mask)] = value
+        numpy.testing.assert_array_equal(got.numpy(), wanted)
+    for wrong in ([4], [-5]):
+        with pytest.raises(IndexError):
+            got[fl.tensor(wrong)] = 1.0
+    got[fl.tensor([-1])] = 9.0
+    assert got[3].tolist() == [9, 9, 9]
+    x = fl.ones(3, requires_grad=True)
+    y = x * 2
+    loss = (y * y).sum()
+    y[fl.tensor([True, False, False])] = 0.0
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        loss.backward()

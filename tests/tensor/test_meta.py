@@ -32,3 +32,26 @@ def test_reading_is_refused(meta):
     for read in (lambda: meta[0, 0].item(), lambda: bool(meta), lambda: meta.numpy(), lambda: meta.tolist()):
         with pytest.raises(RuntimeError):
             read()
+
+
+def test_every_kind_of_kernel_works_out_sizes(meta):
+    index, mask = fl.zeros(2, 4, dtype=fl.int64, device="meta"), meta > 0
+    functional = fl.nn.functional
+    for call, shape in ((lambda: fl.cat([meta, meta], 1), (3, 8)), (lambda: fl.stack([meta, fl.ones(3, 4)]), (2, 3, 4)),
+                        (lambda: meta.gather(0, index), (2, 4)), (lambda: meta.t().reshape(12), (12,)),
+                        (lambda: functional.embedding(index, meta), (2, 4, 4)), (lambda: meta.masked_fill(mask, 0.0), (3, 4)),
+                        (lambda: functional.dropout(meta, 0.5), (3, 4)), (lambda: meta.add_(1), (3, 4)),
+                        (lambda: functional.binary_cross_entropy(meta, meta), ()),
+                        (lambda: fl.complex(meta, meta), (3, 4))):
+        made = call()
+        assert made.is_meta and tuple(made.shape) == shape
+
+
+def test_recurrences_of_meta_tensors():
+    place = {"device": "meta"}
+    x, row = fl.zeros(5, 2, 3, **place), fl.zeros(2, 3, **place)
+    for kind in (fl.nn.RNN, fl.nn.LSTM, fl.nn.GRU):
+        assert kind(3, 4, 2, bidirectional=True, **place)(x)[0].shape == (5, 2, 8)
+    hidden, cell = fl.nn.LSTMCell(3, 4, **place)(row, (fl.zeros(2, 4, **place),) * 2)
+    assert hidden.is_meta and cell.shape == (2, 4)
+    assert fl.nn.GRUCell(3, 4, **place)(row, fl.zeros(2, 4, **place)).is_meta

@@ -119,6 +119,16 @@ def test_every_instruction_set_gives_the_same_bits(instructions, dtype):
     assert ours.below(one, 0.3) and best.below(other, 0.3) and one.tolist() == other.tolist()
 
 
+@pytest.mark.parametrize("instructions", [0, 1, 2])
+def test_remainders_are_exact(instructions):
+    words = fl.empty(20_000, dtype=fl.int64)
+    assert MersenneTwister(7, instructions).integers(words, 0)
+    for size in (1, 2, 3, 10, 1000, 2**20 - 3, 2**28 - 1, 2**31 - 1, 2**31, 2**31 + 1):
+        drawn = fl.empty(20_000, dtype=fl.int64)
+        assert MersenneTwister(7, instructions).integers(drawn, size, -5)
+        assert (drawn.numpy() == words.numpy() % size - 5).all()
+
+
 def test_what_cannot_be_filled_is_refused():
     twister = MersenneTwister(0)
     before = twister.to_bytes()

@@ -1,4 +1,4 @@
-"""PyTorch's files: those in `files/`, which PyTorch wrote, and our own; who may be found in them; where tensors go."""
+"""PyTorch's files, those in `files/` and our own: what is in them, who may be found, where tensors go."""
 
 import collections
 import copy
@@ -48,22 +48,34 @@ def test_values_and_views(name):
     x = loaded["x"]
     assert x.tolist() == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11]]
     assert loaded["columns"].stride() == (1, 4) and loaded["wide"].stride() == (0, 1)
-    assert loaded["wide"].tolist() == [[0, 1, 2, 3]] * 2 and loaded["one"].item() == 11 and loaded["again"] is x
+    assert (
+        loaded["wide"].tolist() == [[0, 1, 2, 3]] * 2 and loaded["one"].item() == 11 and loaded["again"] is x
+    )
     x[2, 3] = 50
     assert loaded["one"].item() == loaded["rows"][1, 3].item() == loaded["columns"][3, 2].item() == 50
     assert type(loaded["parameter"]) is nn.Parameter and not loaded["parameter"].requires_grad
-    assert loaded["attributed"].tag == "first" and loaded["leaf"].requires_grad and loaded["empty"].shape == (2, 0)
+    assert (
+        loaded["attributed"].tag == "first"
+        and loaded["leaf"].requires_grad
+        and loaded["empty"].shape == (2, 0)
+    )
     assert loaded["set"] == {1, 2} and loaded["counter"] == collections.Counter("aab")
     assert list(loaded["ordered"]) == ["b", "a"] and loaded["default"].default_factory is list
     assert loaded["bytes"] == b"\0\xff" and loaded["complex"] == 1 - 2j and type(loaded["size"]) is fl.Size
-    assert loaded["dtype"] is fl.float16 and loaded["device"] == fl.device("cpu") and "strided" in str(loaded["layout"])
+    assert (
+        loaded["dtype"] is fl.float16
+        and loaded["device"] == fl.device("cpu")
+        and "strided" in str(loaded["layout"])
+    )
 
 
 def test_other_forms():
     loaded = load(FILES / "forms.pt")
     assert loaded["coo"].to_dense().tolist() == loaded["csr"].to_dense().tolist() == fl.eye(3).tolist()
     assert loaded["meta"].device.type == "meta" and loaded["meta"].shape == (2, 3)
-    assert (loaded["numpy"] == numpy.arange(6.).reshape(2, 3)).all() and loaded["number"] == numpy.float32(1.5)
+    assert (loaded["numpy"] == numpy.arange(6.0).reshape(2, 3)).all() and loaded["number"] == numpy.float32(
+        1.5
+    )
     assert type(loaded["number"]) is numpy.float32
 
 
@@ -98,10 +110,12 @@ def test_a_whole_module():
 def test_weights_of_a_scripted_module():
     with pytest.warns(UserWarning, match="TorchScript"):
         weights = load(FILES / "scripted.pt")
-    assert list(weights) == ["scale", "inner.weight", "inner.bias"]          # `other` is neither parameter nor buffer
+    assert list(weights) == ["scale", "inner.weight", "inner.bias"]  # `other` is neither parameter nor buffer
     assert weights["inner.weight"].tolist() == [[1, 2]] and type(weights["inner.weight"]) is nn.Parameter
     assert weights["scale"].tolist() == [2, 2]
-    nn.Linear(2, 1).load_state_dict({key[6:]: value for key, value in weights.items() if key.startswith("inner.")})
+    nn.Linear(2, 1).load_state_dict(
+        {key[6:]: value for key, value in weights.items() if key.startswith("inner.")}
+    )
 
 
 # ---------------------------------------------------------------------------------- our own
@@ -110,23 +124,41 @@ def test_a_file_has_pytorchs_records(tmp_path):
     with zipfile.ZipFile(tmp_path / "model.pt") as archive:
         assert archive.testzip() is None
         names = archive.namelist()
-        assert names == [f"model/{name}" for name in ("data.pkl", ".format_version", ".storage_alignment", "byteorder", "data/0",
-                                                      "data/1", "version", ".data/serialization_id")]
-        assert archive.read("model/version") == b"3\n" and archive.read("model/byteorder") == sys.byteorder.encode()
+        assert names == [
+            f"model/{name}"
+            for name in (
+                "data.pkl",
+                ".format_version",
+                ".storage_alignment",
+                "byteorder",
+                "data/0",
+                "data/1",
+                "version",
+                ".data/serialization_id",
+            )
+        ]
+        assert (
+            archive.read("model/version") == b"3\n"
+            and archive.read("model/byteorder") == sys.byteorder.encode()
+        )
         assert len(archive.read("model/.data/serialization_id")) == 40
         raw = (tmp_path / "model.pt").read_bytes()
         for entry in archive.infolist():
-            size = len(entry.filename) + int.from_bytes(raw[entry.header_offset + 28:entry.header_offset + 30], "little")
+            size = len(entry.filename) + int.from_bytes(
+                raw[entry.header_offset + 28 : entry.header_offset + 30], "little"
+            )
             assert (entry.header_offset + 30 + size) % 64 == 0
 
 
 @pytest.mark.parametrize("form", FORMS)
 def test_views_stay_views(form):
-    x = fl.arange(10.)
+    x = fl.arange(10.0)
     loaded = round_trip({"x": x, "part": x[2:5], "bits": x.view(fl.int32)[1:3]}, form)
     loaded["x"][2] = 7
     assert loaded["part"].tolist() == [7, 3, 4]
-    assert loaded["bits"].dtype is fl.int32 and loaded["bits"][1].item() == fl.tensor(7.).view(fl.int32).item()
+    assert (
+        loaded["bits"].dtype is fl.int32 and loaded["bits"][1].item() == fl.tensor(7.0).view(fl.int32).item()
+    )
     assert loaded["bits"].untyped_storage() == loaded["x"].untyped_storage()
 
 
@@ -168,7 +200,11 @@ def test_models_of_the_program(form):
     model = Net()
     loaded = round_trip(model, form, weights_only=False)
     assert type(loaded) is Net and loaded.head.weight is loaded.embed.weight and loaded.shade is Shade.DARK
-    assert loaded.options.width == 3 and loaded.make_norm(4).eps == 1e-3 and loaded.inner.activation is nn.functional.relu
+    assert (
+        loaded.options.width == 3
+        and loaded.make_norm(4).eps == 1e-3
+        and loaded.inner.activation is nn.functional.relu
+    )
     loaded.eval(), model.eval()
     assert (loaded(fl.tensor([[1, 2]])) == model(fl.tensor([[1, 2]]))).all()
     assert set(loaded.state_dict()) == set(model.state_dict())
@@ -177,12 +213,22 @@ def test_models_of_the_program(form):
 def test_other_objects_of_the_program():
     inner = Options.Inner()
     inner.value = [1]
-    values = [Point(1, 2), inner, datetime.date(2020, 1, 2), datetime.timedelta(3), pathlib.PurePosixPath("a/b"),
-              collections.deque([1, 2], 3), frozenset([1]), touch_nothing]
+    values = [
+        Point(1, 2),
+        inner,
+        datetime.date(2020, 1, 2),
+        datetime.timedelta(3),
+        pathlib.PurePosixPath("a/b"),
+        collections.deque([1, 2], 3),
+        frozenset([1]),
+        touch_nothing,
+    ]
     loaded = round_trip(values, weights_only=False)
     assert loaded[0] == Point(1, 2) and type(loaded[0]) is Point and loaded[1].value == [1]
     assert loaded[2:4] == values[2:4] and str(loaded[4]) == "a/b"
-    assert loaded[5] == values[5] and loaded[5].maxlen == 3 and loaded[6] == {1} and loaded[7] is touch_nothing
+    assert (
+        loaded[5] == values[5] and loaded[5].maxlen == 3 and loaded[6] == {1} and loaded[7] is touch_nothing
+    )
     for value in (Point(1, 2), inner, datetime.date(2020, 1, 2), touch_nothing):
         with pytest.raises(UnpicklingError, match="Weights only load failed"):
             round_trip(value)
@@ -232,6 +278,7 @@ def test_a_tar_is_refused():
 def located(place):
     """A file whose tensors were on another device."""
     from flambeau.tensor.torch_zip import Archive, ArchiveWriter
+
     stream, out = io.BytesIO(), io.BytesIO()
     save({"a": fl.ones(2), "b": [fl.zeros(1)]}, stream)
     archive, writer = Archive(io.BytesIO(stream.getvalue())), ArchiveWriter(out, "archive")
@@ -260,6 +307,7 @@ def test_a_function_sees_storages_and_places():
     def place(storage, where):
         seen.append((storage.nbytes(), where))
         return storage.clone()
+
     assert load(located("cuda:3"), map_location=place)["a"].tolist() == [1, 1]
     assert seen == [(8, "cuda:3"), (4, "cuda:3")]
 
@@ -267,6 +315,7 @@ def test_a_function_sees_storages_and_places():
 def test_registered_places():
     def bring(storage, place):
         return storage if place == "moon" else None
+
     with pytest.raises(RuntimeError, match="moon"):
         load(located("moon"))
     serialization.register_package(5, lambda storage: None, bring)
@@ -274,6 +323,7 @@ def test_registered_places():
         assert load(located("moon"))["a"].tolist() == [1, 1]
     finally:
         from flambeau.tensor import torch_places
+
         torch_places._PACKAGES.clear()
 
 
@@ -282,7 +332,7 @@ def test_mmap_reads_when_used_and_leaves_the_file(tmp_path):
     save({"w": fl.ones(1 << 22), "b": fl.arange(3)}, path)
     before = fl.memory.stats()["live_bytes"]
     loaded = load(path, mmap=True)
-    assert fl.memory.stats()["live_bytes"] - before < 1 << 20           # 16 MB are mapped, not read
+    assert fl.memory.stats()["live_bytes"] - before < 1 << 20  # 16 MB are mapped, not read
     assert loaded["w"].sum().item() == 1 << 22 and loaded["b"].tolist() == [0, 1, 2]
     loaded["b"][0] = 9
     assert load(path)["b"].tolist() == [0, 1, 2]
@@ -296,7 +346,13 @@ def test_mmap_reads_when_used_and_leaves_the_file(tmp_path):
 
 def test_files_of_the_other_byte_order():
     from flambeau.tensor.torch_zip import Archive, ArchiveWriter
-    x = {"f": fl.tensor([1.5, -2.0]), "c": fl.tensor([1 + 2j]), "u": fl.tensor([258]).to(fl.uint16), "i": fl.tensor([3, 4])}
+
+    x = {
+        "f": fl.tensor([1.5, -2.0]),
+        "c": fl.tensor([1 + 2j]),
+        "u": fl.tensor([258]).to(fl.uint16),
+        "i": fl.tensor([3, 4]),
+    }
     stream, out = io.BytesIO(), io.BytesIO()
     save(x, stream)
     archive, writer = Archive(io.BytesIO(stream.getvalue())), ArchiveWriter(out, "archive")
@@ -308,7 +364,9 @@ def test_files_of_the_other_byte_order():
         writer.add(name, b"big" if name == "byteorder" else data)
     writer.close()
     loaded = load(io.BytesIO(out.getvalue()))
-    assert {name: tensor.tolist() for name, tensor in loaded.items()} == {name: tensor.tolist() for name, tensor in x.items()}
+    assert {name: tensor.tolist() for name, tensor in loaded.items()} == {
+        name: tensor.tolist() for name, tensor in x.items()
+    }
 
 
 # ---------------------------------------------------------------------------------- who may be found
@@ -352,12 +410,15 @@ def test_the_environment_has_a_say(monkeypatch):
 def test_what_is_absent_is_named():
     with pytest.raises(UnpicklingError, match="float8_e4m3fn is not available"):
         round_trip_of(b"\x80\2ctorch\nfloat8_e4m3fn\n.")
-    with pytest.raises(UnpicklingError, match=r"torch\.nn\.modules\.nothing\.Nothing, which Flambeau does not have"):
+    with pytest.raises(
+        UnpicklingError, match=r"torch\.nn\.modules\.nothing\.Nothing, which Flambeau does not have"
+    ):
         round_trip_of(b"\x80\2ctorch.nn.modules.nothing\nNothing\n)\x81.", weights_only=False)
 
 
 def round_trip_of(pickled, **options):
     from flambeau.tensor.torch_zip import ArchiveWriter
+
     stream = io.BytesIO()
     writer = ArchiveWriter(stream, "archive")
     writer.add("data.pkl", pickled)
@@ -402,13 +463,15 @@ def test_plain_pickle_and_copies_keep_working(protocol):
 def test_another_process_loads_it(tmp_path):
     model = nn.Sequential(nn.Linear(2, 3), nn.ReLU())
     save(model, tmp_path / "model.pt")
-    program = f"import flambeau as fl; print(type(fl.load({str(tmp_path / 'model.pt')!r}, weights_only=False)[0]).__name__)"
+    where = str(tmp_path / "model.pt")
+    program = f"import flambeau; print(type(flambeau.load({where!r}, weights_only=False)[0]).__name__)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
     assert done.stdout.strip() == "Linear", done.stderr
 
 
 def test_settings():
     import mmap
+
     stream = io.BytesIO()
     serialization.set_crc32_options(False)
     try:
@@ -431,23 +494,39 @@ def test_settings():
 
 
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("part", [lambda x: x[5000:6000], lambda x: x[7:7], lambda x: x.view(1000, 1000)[::7, 3:9],
-                                  lambda x: x[999_999], lambda x: x.view(fl.int16)[11:13]])
+@pytest.mark.parametrize(
+    "part",
+    [
+        lambda x: x[5000:6000],
+        lambda x: x[7:7],
+        lambda x: x.view(1000, 1000)[::7, 3:9],
+        lambda x: x[999_999],
+        lambda x: x.view(fl.int16)[11:13],
+    ],
+)
 def test_a_part_takes_the_bytes_of_the_part(part, form):
     shown, stream = part(fl.arange(1_000_000, dtype=fl.float32)), io.BytesIO()
-    save({"part": shown, "again": shown[:1] if shown.ndim else shown}, stream, _use_new_zipfile_serialization=form)
-    reach = 1 + sum((size - 1) * stride for size, stride in zip(shown.shape, shown.stride())) if shown.numel() else 0
+    save(
+        {"part": shown, "again": shown[:1] if shown.ndim else shown},
+        stream,
+        _use_new_zipfile_serialization=form,
+    )
+    reach = (
+        1 + sum((size - 1) * stride for size, stride in zip(shown.shape, shown.stride()))
+        if shown.numel()
+        else 0
+    )
     assert stream.tell() < reach * shown.dtype.itemsize + 4096
     stream.seek(0)
     loaded = load(stream)
     assert (loaded["part"] == shown).all() and loaded["part"].stride() == shown.stride()
     if shown.numel() and shown.ndim:
         loaded["again"].fill_(3)
-        assert (loaded["part"][:1] == 3).all()                          # still one memory
+        assert (loaded["part"][:1] == 3).all()  # still one memory
 
 
 def test_a_storage_is_written_whole():
-    x = fl.arange(10_000.)
+    x = fl.arange(10_000.0)
     loaded = round_trip([x[:3], x.untyped_storage()])
     assert loaded[1].nbytes() == 40_000 and loaded[0].tolist() == [0, 1, 2]
 
@@ -464,6 +543,7 @@ def test_versions_of_modules_travel_with_the_state():
         def _load_from_state_dict(self, state_dict, prefix, local_metadata, *rest):
             self.seen = dict(local_metadata)
             super()._load_from_state_dict(state_dict, prefix, local_metadata, *rest)
+
     model = Versioned()
     state = model.state_dict()
     assert state._metadata == {"": {"version": 5}, "norm": {"version": 2}}
@@ -476,4 +556,4 @@ def test_versions_of_modules_travel_with_the_state():
     del loaded["norm.num_batches_tracked"]
     with pytest.raises(RuntimeError, match="num_batches_tracked"):
         model.load_state_dict(loaded)
-    model.load_state_dict(dict(loaded))                 # of a file without versions
+    model.load_state_dict(dict(loaded))  # of a file without versions
