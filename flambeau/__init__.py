@@ -15,7 +15,9 @@ from flambeau.types.dtype import (bfloat16, bool_ as bool, complex64, complex128
 __version__ = "0.1.0"
 
 double, half, long, short = float64, float16, int64, int16
-_SUBMODULES = ("amp", "autograd", "backends", "compiler", "data", "distributions", "fft", "func", "linalg", "masked", "memory", "nested", "nn", "ops", "optim", "overrides", "runtime", "signal", "sparse", "special", "torch", "types")
+_SUBMODULES = ("amp", "autograd", "backends", "benchmark", "compiler", "data", "distributions", "fft", "func", "hub",
+                "linalg", "masked", "measure", "memory", "nested", "nn", "ops", "optim", "overrides", "profiler",
+                "runtime", "signal", "sparse", "special", "torch", "track", "types", "vision")
 
 
 def __getattr__(name):

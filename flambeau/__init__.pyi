@@ -4,26 +4,34 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, overload
 
 from flambeau._stub_types import ATau, DType, Device, EigenvaluesEigenvectors, HiddenCell, HistBinEdges, Layout, MantissaExponent, MemoryFormat, MinMax, Number, PLU, QR, SignLogabsdet, SolutionClonedCoefficient, USV, ValuesIndices, VarMean
+from flambeau import amp as amp
 from flambeau import autograd as autograd
 from flambeau import backends as backends
+from flambeau import benchmark as benchmark
 from flambeau import compiler as compiler
 from flambeau import data as data
 from flambeau import distributions as distributions
 from flambeau import fft as fft
 from flambeau import func as func
+from flambeau import hub as hub
 from flambeau import linalg as linalg
 from flambeau import masked as masked
+from flambeau import measure as measure
 from flambeau import memory as memory
 from flambeau import nested as nested
 from flambeau import nn as nn
 from flambeau import ops as ops
 from flambeau import optim as optim
+from flambeau import overrides as overrides
+from flambeau import profiler as profiler
 from flambeau import runtime as runtime
 from flambeau import signal as signal
 from flambeau import sparse as sparse
 from flambeau import special as special
 from flambeau import torch as torch
+from flambeau import track as track
 from flambeau import types as types
+from flambeau import vision as vision
 from flambeau.tensor.rng import Generator as Generator
 from flambeau.tensor.parameter import Parameter as Parameter
 from flambeau.runtime._core import Size as Size
@@ -41,16 +49,29 @@ from flambeau.types.info import MemoryFormat as memory_format
 from flambeau.tensor.autograd import no_grad as no_grad
 from flambeau.tensor.anomaly import set_detect_anomaly as set_anomaly_enabled
 from flambeau.tensor.autograd import set_grad_enabled as set_grad_enabled
+BFloat16Storage: Any
 BFloat16Tensor: Any
+BoolStorage: Any
 BoolTensor: Any
+ByteStorage: Any
 ByteTensor: Any
+CharStorage: Any
 CharTensor: Any
+ComplexDoubleStorage: Any
+ComplexFloatStorage: Any
+DoubleStorage: Any
 DoubleTensor: Any
+FloatStorage: Any
 FloatTensor: Any
+HalfStorage: Any
 HalfTensor: Any
+IntStorage: Any
 IntTensor: Any
+LongStorage: Any
 LongTensor: Any
+ShortStorage: Any
 ShortTensor: Any
+Storage: Any
 bfloat16: DType
 bool: DType
 cdouble: DType
@@ -165,7 +186,7 @@ def backward(tensors: Sequence[Tensor], grad_tensors: Any = None, retain_graph: 
 def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor: ...
 def bartlett_window(window_length: builtins.int, periodic: builtins.bool = True, *, dtype: DType | None = None, layout: Layout | None = None, device: Device | str | None = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor: ...
 def batch_norm(input: Tensor, weight: Tensor, bias: Tensor, running_mean: Tensor, running_var: Tensor, training: Any, momentum: builtins.float, eps: builtins.float, cudnn_enabled: builtins.bool = False) -> Tensor: ...
-def bernoulli(input: Tensor, *, generator: Generator | None = None, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor: ...
+def bernoulli(input: Tensor, p: builtins.float | None = None, *, generator: Generator | None = None, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor: ...
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor: ...
 def binary_cross_entropy_with_logits(input: Tensor, target: Tensor, weight: Tensor | None = None, pos_weight: Tensor | None = None, reduction: builtins.int = 1) -> Tensor: ...
 def bincount(input: Tensor, weights: Tensor | None = None, minlength: builtins.int = 0) -> Tensor: ...
@@ -421,7 +442,7 @@ def less_equal(input: Tensor, other: Tensor | Number, *, out: Tensor | None = No
 def lgamma(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor: ...
 def linspace(start: Number, end: Number, steps: builtins.int, *, dtype: DType | None = None, device: Device | str | None = None, requires_grad: builtins.bool = False, out: Tensor | tuple[Tensor, ...] | None = None, layout: Layout | None = None, pin_memory: builtins.bool = False) -> Tensor: ...
-def load(f: Any, map_location: Any = None, *, weights_only: builtins.bool = True) -> Any: ...
+def load(f: Any, map_location: Any = None, pickle_module: Any = None, *, weights_only: Any = None, mmap: Any = None, **pickle_load_args: Any) -> Any: ...
 def lobpcg(A: Tensor, k: builtins.int | None = None, B: Tensor | None = None, X: Any = None, n: builtins.int | None = None, iK: Any = None, niter: Any = None, tol: Any = None, largest: Any = None, method: Any = None, tracker: Any = None, ortho_iparams: Any = None, ortho_fparams: Any = None, ortho_bparams: Any = None) -> EigenvaluesEigenvectors: ...
 def log(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 def log10(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
@@ -657,7 +678,7 @@ def square(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 def square_(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 def squeeze(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = None) -> Tensor: ...
 def squeeze_copy(input: Tensor, *args: Any, out: Tensor | tuple[Tensor, ...] | None = None, **kwargs: Any) -> Tensor: ...
-def stack(tensors: Sequence[Tensor], dim: builtins.int = 0, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor: ...
+def stack(tensors: Sequence[Tensor], dim: builtins.int = 0, *, out: Tensor | tuple[Tensor, ...] | None = None, axis: builtins.int | Sequence[builtins.int] | None = None) -> Tensor: ...
 def std(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = None, unbiased: builtins.bool | None = None, keepdim: builtins.bool = False, *, correction: Number = 1, out: Tensor | None = None) -> Tensor: ...
 def std_mean(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = None, unbiased: builtins.bool | None = None, keepdim: builtins.bool = False, *, correction: Number | None = None) -> tuple[Tensor, Tensor]: ...
 def stft(input: Tensor, n_fft: Any, hop_length: Any = None, win_length: Any = None, window: Tensor | None = None, center: builtins.bool = True, pad_mode: str = 'reflect', normalized: builtins.bool = False, onesided: Any = None, return_complex: Any = None, align_to_window: Any = None) -> Tensor: ...

@@ -19,33 +19,70 @@ from types import BuiltinFunctionType, FunctionType, ModuleType
 
 from flambeau.ops import overrides as _protocol
 from flambeau.ops.interpose import modes as _modes
-from flambeau.ops.overrides import THREAD as _THREAD, TorchFunctionMode, asking as _asking, carriers as _carriers
+from flambeau.ops.overrides import (
+    THREAD as _THREAD,
+    TorchFunctionMode,
+    asking as _asking,
+    carriers as _carriers,
+)
 from flambeau.tensor import Tensor as _Tensor
 
 BaseTorchFunctionMode = TorchFunctionMode
 
-# Makers of tensors and switches: no argument of theirs can be overridden, but modes see the first of them.
-_MAKERS = """arange as_strided as_tensor asarray bartlett_window blackman_window empty empty_permuted empty_strided eye fill
-from_file from_numpy frombuffer full hamming_window hann_window kaiser_window linspace logspace normal ones rand rand_like
+# Makers of tensors, and switches, which not even modes see.
+_MAKERS = """arange as_strided as_tensor asarray bartlett_window blackman_window empty empty_permuted
+empty_strided eye fill
+from_file from_numpy frombuffer full hamming_window hann_window kaiser_window linspace logspace normal ones
+rand rand_like
 randint randint_like randn randn_like randperm range scalar_tensor sparse_bsc_tensor sparse_bsr_tensor
-sparse_compressed_tensor sparse_coo_tensor sparse_csc_tensor sparse_csr_tensor tensor tril_indices triu_indices vander
+sparse_compressed_tensor sparse_coo_tensor sparse_csc_tensor sparse_csr_tensor tensor tril_indices
+triu_indices vander
 zeros""".split()
-_SWITCHES = """are_deterministic_algorithms_enabled backward broadcast_shapes can_cast compile cond fork from_dlpack
+_SWITCHES = """are_deterministic_algorithms_enabled backward broadcast_shapes can_cast compile cond fork
+from_dlpack
 get_default_device get_default_dtype get_deterministic_debug_mode get_device_module get_file_path
-get_float32_matmul_precision get_num_interop_threads get_num_threads get_printoptions get_rng_state grad initial_seed is_anomaly_check_nan_enabled
+get_float32_matmul_precision get_num_interop_threads get_num_threads get_printoptions get_rng_state grad
+initial_seed is_anomaly_check_nan_enabled
 is_anomaly_enabled is_autocast_cache_enabled is_autocast_enabled is_deterministic_algorithms_warn_only_enabled
-is_grad_enabled is_inference_mode_enabled is_storage is_tensor is_warn_always_enabled load manual_seed numel promote_types
+is_grad_enabled is_inference_mode_enabled is_storage is_tensor is_warn_always_enabled load manual_seed
+numel promote_types
 result_type save seed set_anomaly_enabled set_default_device set_default_dtype set_default_tensor_type
-set_deterministic_debug_mode set_float32_matmul_precision set_flush_denormal set_grad_enabled set_num_interop_threads
-set_num_threads set_printoptions set_rng_state set_warn_always to_dlpack typename use_deterministic_algorithms vmap
+set_deterministic_debug_mode set_float32_matmul_precision set_flush_denormal set_grad_enabled
+set_num_interop_threads
+set_num_threads set_printoptions set_rng_state set_warn_always to_dlpack typename
+use_deterministic_algorithms vmap
 wait""".split()
-_HIDDEN_METHODS = {"__init__", "__new__", "__getattr__", "__setattr__", "__delattr__", "__hash__", "__init_subclass__", "__dir__",
-                   "__torch_function__", "__deepcopy__", "__reduce_ex__", "__getattribute__", "as_subclass",
-                   "__reduce__", "__class__", "__subclasshook__", "__getstate__", "__sizeof__", "__str__"}
-_FUNCTIONAL = """elu gelu hardsigmoid hardswish hardtanh leaky_relu linear logsigmoid mish relu6 silu softplus softshrink
-softsign tanhshrink unfold""".split()           # known under `torch.nn.functional` only
-_PLACES = (("torch", "flambeau"), ("torch.nn.functional", "flambeau.nn.functional"), ("torch.linalg", "flambeau.linalg"),
-           ("torch.fft", "flambeau.fft"), ("torch.special", "flambeau.special"))
+_HIDDEN_METHODS = {
+    "__init__",
+    "__new__",
+    "__getattr__",
+    "__setattr__",
+    "__delattr__",
+    "__hash__",
+    "__init_subclass__",
+    "__dir__",
+    "__torch_function__",
+    "__deepcopy__",
+    "__reduce_ex__",
+    "__getattribute__",
+    "as_subclass",
+    "__reduce__",
+    "__class__",
+    "__subclasshook__",
+    "__getstate__",
+    "__sizeof__",
+    "__str__",
+}
+_FUNCTIONAL = """elu gelu hardsigmoid hardswish hardtanh leaky_relu linear logsigmoid mish relu6 silu
+softplus softshrink
+softsign tanhshrink unfold""".split()  # known under `torch.nn.functional` only
+_PLACES = (
+    ("torch", "flambeau"),
+    ("torch.nn.functional", "flambeau.nn.functional"),
+    ("torch.linalg", "flambeau.linalg"),
+    ("torch.fft", "flambeau.fft"),
+    ("torch.special", "flambeau.special"),
+)
 
 
 @functools.cache
@@ -57,9 +94,13 @@ def _public():
         members = {each: getattr(module, each, None) for each in dir(module) if not each.startswith("_")}
         if path == "torch":
             members = {each: member for each, member in members.items() if each not in _FUNCTIONAL}
-        found[path] = {each: member for each, member in members.items() if each not in _SWITCHES
-                       and isinstance(member, (FunctionType, BuiltinFunctionType))
-                       and getattr(member, "__name__", "<lambda>") != "<lambda>"}
+        found[path] = {
+            each: member
+            for each, member in members.items()
+            if each not in _SWITCHES
+            and isinstance(member, (FunctionType, BuiltinFunctionType))
+            and getattr(member, "__name__", "<lambda>") != "<lambda>"
+        }
     return found
 
 
@@ -80,14 +121,16 @@ def _methods():
 
 
 def python_functions():
-    """Public operations and methods that are plain Python functions: they get doors."""
+    """[(function, do types override it?)] of the public ones that are plain Python: they get doors."""
+    house = importlib.import_module("flambeau")
     found = {}
     for group in (*_public().values(), _methods()):
         for function in group.values():
             if isinstance(function, FunctionType) and function.__module__.startswith("flambeau."):
                 found[id(function)] = function
-    switches = {id(getattr(importlib.import_module("flambeau"), name, None)) for name in _SWITCHES}
-    return [function for key, function in found.items() if key not in switches]
+    switches = {id(getattr(house, name, None)) for name in _SWITCHES}
+    blind = {id(house.tensor), id(house.full)}
+    return [(function, key not in blind) for key, function in found.items() if key not in switches]
 
 
 def get_ignored_functions():
@@ -119,7 +162,7 @@ def _stub(function):
 
     try:
         stub.__signature__ = inspect.signature(function)
-    except (TypeError, ValueError):         # a native method
+    except (TypeError, ValueError):  # a native method
         pass
     return stub
 
@@ -137,7 +180,8 @@ def _names():
 
 
 def resolve_name(f):
-    """'torch.add', 'torch.Tensor.add', 'torch.Tensor.shape.__get__', ...; None if it is not a public operation."""
+    """'torch.add', 'torch.Tensor.add', 'torch.Tensor.shape.__get__', ...; None if it is not a public
+    operation."""
     if isinstance(f, (str, ModuleType)):
         return str(f)
     by_object, by_value, _ = _names()
@@ -183,12 +227,16 @@ def handle_torch_function(public_api, relevant_args, *args, **kwargs):
     """
     found = _carriers(tuple(relevant_args)) if _THREAD.types_ask else []
     if not found and not _modes():
-        raise TypeError(f"no argument of {_protocol.shown(public_api)} has __torch_function__ and no mode is entered")
+        raise TypeError(
+            f"no argument of {_protocol.shown(public_api)} has __torch_function__ and no mode is entered"
+        )
     return _protocol.hand_over(public_api, found, args, kwargs)
 
 
 def wrap_torch_function(dispatcher):
-    """Decorator: a function that its arguments may override; `dispatcher(*args)` returns the ones that count."""
+    """Decorator: a function that its arguments may override; `dispatcher(*args)` returns the ones that
+    count."""
+
     def decorate(function):
         @functools.wraps(function)
         def wrapped(*args, **kwargs):
@@ -196,13 +244,16 @@ def wrap_torch_function(dispatcher):
             if has_torch_function(relevant):
                 return handle_torch_function(wrapped, relevant, *args, **kwargs)
             return function(*args, **kwargs)
+
         return wrapped
+
     return decorate
 
 
 def get_default_nowrap_functions():
     """Functions whose results a subclass leaves as they are."""
     from flambeau.tensor.subclass import nowrap_functions
+
     return set(nowrap_functions())
 
 
@@ -222,8 +273,21 @@ class DisableTorchFunction(_asking):
 
 _disabled_torch_function_impl = _protocol.disabled_torch_function
 
-__all__ = ["BaseTorchFunctionMode", "DisableTorchFunction", "DisableTorchFunctionSubclass", "TorchFunctionMode",
-           "get_default_nowrap_functions", "get_ignored_functions", "get_overridable_functions",
-           "get_testing_overrides", "handle_torch_function", "has_torch_function", "has_torch_function_unary",
-           "has_torch_function_variadic", "is_tensor_like", "is_tensor_method_or_property", "resolve_name",
-           "wrap_torch_function"]
+__all__ = [
+    "BaseTorchFunctionMode",
+    "DisableTorchFunction",
+    "DisableTorchFunctionSubclass",
+    "TorchFunctionMode",
+    "get_default_nowrap_functions",
+    "get_ignored_functions",
+    "get_overridable_functions",
+    "get_testing_overrides",
+    "handle_torch_function",
+    "has_torch_function",
+    "has_torch_function_unary",
+    "has_torch_function_variadic",
+    "is_tensor_like",
+    "is_tensor_method_or_property",
+    "resolve_name",
+    "wrap_torch_function",
+]

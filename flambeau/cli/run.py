@@ -2,7 +2,7 @@
 
 `torch` and its submodules are other names of the modules under `flambeau.torch`: one module object under two
 names, so that `torch.nn.Module is flambeau.torch.nn.Module`. In the same way `torchvision` means
-`flambeau.vision`. Both are imported when the script asks for them.
+`flambeau.vision` and `functorch` the older names of `torch.func`. They are imported when the script asks for them.
 """
 
 import builtins
@@ -19,7 +19,7 @@ from flambeau.cli import complain
 
 CHILDREN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "children")
 FACADE = "flambeau.torch"
-SERVED = {"torch": FACADE, "torchvision": "flambeau.vision"}
+SERVED = {"torch": FACADE, "torchvision": "flambeau.vision", "functorch": "flambeau.torch._functorch"}
 
 
 def run(options):

@@ -123,8 +123,8 @@ class DataLoader:
     def load_state_dict(self, state_dict):
         """The next iteration hands out the rest of that epoch; those after it are as they would have been.
 
-        Generators of the loader and of its samplers are set; the default generator is not: where it draws the
-        order, restore it as well (`set_rng_state`).
+        Generators of the loader and of its samplers are set. The default generator is not: where it draws the
+        order, restore it as well (`set_rng_state`). Samples that a dataset draws at random in a worker are new.
         """
         state.load(self, state_dict)
 

@@ -19,6 +19,7 @@ class Fetcher:
     def __init__(self, dataset, collate, batched, drop_last):
         self.dataset, self.collate, self.batched, self.drop_last = dataset, collate, batched, drop_last
         self.stream = None      # of an IterableDataset: its iterator
+        self.ended = False      # whether the last batch was short, so that the stream is at its end
 
     @property
     def fetch(self):
@@ -27,12 +28,14 @@ class Fetcher:
 
     def begin(self, position=None):
         """Start an epoch, at a Position in it."""
-        place, state = (position.state if position else None) or (None, None)
+        place, state, self.ended = (position.state if position else None) or (None, None, False)
         if place == "dataset":
             self.dataset.load_state_dict(state)
         if not isinstance(self.dataset, IterableDataset):
             return
-        self.stream = iter(self.dataset)
+        self.stream = iter(() if self.ended else self.dataset)
+        if self.ended:
+            return
         if place == "stream":
             self.stream.load_state_dict(state)
         elif position and place is None:
@@ -53,7 +56,8 @@ class Fetcher:
         if not self.batched:
             return self.collate(next(self.stream))
         samples = [sample for _, sample in zip(index, self.stream)]
-        if not samples or self.drop_last and len(samples) < len(index):
+        self.ended = len(samples) < len(index)
+        if not samples or self.drop_last and self.ended:
             raise StopIteration
         return self.collate(samples)
 
@@ -62,10 +66,13 @@ class Fetcher:
         return is_stateful(self.stream) or is_stateful(self.dataset)
 
     def state(self, through=False):
-        """(where it belongs, the state) of a stream, unless it is through, or of a dataset; None if they have none."""
+        """(where it belongs, the state, `ended`) of a stream or dataset; None if they have none.
+
+        through: the epoch is over; the stream, another one in each epoch, is not asked any more.
+        """
         for place, owner in (("stream", self.stream), ("dataset", self.dataset)):
             if is_stateful(owner) and not (through and place == "stream"):
-                return place, copy.deepcopy(owner.state_dict())
+                return place, copy.deepcopy(owner.state_dict()), self.ended and not through
         return None
 
 

@@ -73,6 +73,7 @@ class _SingleProcessDataLoaderIter(_BaseDataLoaderIter):
             self._sampler_iter = iter(())
             raise
         self._progress.batches += 1
+        self._progress.index = index
         if self._dataset_kind:
             self._compare_with_announced()
         return batch
@@ -101,7 +102,7 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
         """Ask for the first batches of an epoch."""
         self._epoch += 1
         self._waiting, self._arrived = {}, {}       # task -> (worker, index); task -> (worker, result, state)
-        self._snapshots = {}                        # task -> state of the sampler behind its index
+        self._snapshots = {}                        # task -> (state of the sampler behind its index, index)
         self._stateful_sampler = state.stateful_sampler(loader)
         self._asked = self._following = 0
         saved = self._resume["workers"] if self._resume else None
@@ -127,7 +128,7 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
         self._turn, self._asked = self._turn + 1, self._asked + 1
         self._waiting[task] = worker, index
         if self._stateful_sampler is not None:
-            self._snapshots[task] = copy.deepcopy(self._stateful_sampler.state_dict())
+            self._snapshots[task] = copy.deepcopy(self._stateful_sampler.state_dict()), index
         self._send(worker, (self._epoch, task, index))
 
     def _send(self, worker, message):
@@ -165,7 +166,7 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
         progress.workers.batches[worker] += 1
         progress.workers.states[worker], progress.workers.last = dataset_state, worker
         if self._stateful_sampler is not None:
-            progress.sampler = self._snapshots.pop(task)
+            progress.sampler, progress.index = self._snapshots.pop(task)
 
     def _next_arrived(self):
         """The next task to hand out, when it has arrived."""
@@ -185,8 +186,8 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
                 if epoch == self._epoch:
                     del self._waiting[task]
                     self._arrived[task] = worker, result, dataset_state
-        except EOFError:
-            dead = worker
+        except workers.Gone as gone:
+            dead = gone.number
         except BaseException:           # Ctrl-C amid a message: the rest of it cannot be told from the next
             self._give_up()
             raise

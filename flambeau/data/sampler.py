@@ -124,7 +124,8 @@ class DistributedSampler(Sampler):
 
     def __init__(self, dataset, num_replicas=None, rank=None, shuffle=True, seed=0, drop_last=False):
         if num_replicas is None or rank is None:
-            fail("DistributedSampler", "there is no group of processes", hint="pass num_replicas and rank")
+            fail("DistributedSampler", "Default process group has not been initialized",
+                 hint="pass num_replicas and rank", kind=ValueError)
         if not 0 <= rank < num_replicas:
             fail("DistributedSampler", "Invalid rank", rank, f"0 to {num_replicas - 1}", kind=ValueError)
         self.dataset, self.num_replicas, self.rank, self.epoch = dataset, num_replicas, rank, 0

@@ -29,6 +29,7 @@ class Progress:
     finished: bool = False
     fetcher: object = None          # of an iteration in this process
     sampler: object = None          # with workers: the state of the sampler as of the last batch
+    index: object = None            # of the last batch
     workers: object = None          # a WorkerProgress
 
     def dataset_state(self):
@@ -71,6 +72,7 @@ def state_of(loader):
     if sampler is not None:
         in_process = progress.workers is None
         state["sampler"] = copy.deepcopy(sampler.state_dict()) if in_process else progress.sampler
+        state["sampler_ended"] = not over and is_short(loader, progress.index)
     state["dataset"] = progress.dataset_state()
     if progress.workers is not None and (not over or loader.persistent_workers):
         state["workers"] = copy.deepcopy(vars(progress.workers))
@@ -111,6 +113,11 @@ def generators_of(loader):
 def stateful_sampler(loader):
     """The sampler of a loader that can tell its state, or None."""
     return next((each for each in (loader.batch_sampler, loader.sampler) if is_stateful(each)), None)
+
+
+def is_short(loader, index):
+    """True if `index` is the last one of an epoch, for which the sampler has come to its end already."""
+    return isinstance(index, list) and len(index) < (getattr(loader.batch_sampler, "batch_size", None) or 0)
 
 
 def epoch_of(loader):
@@ -154,7 +161,7 @@ def replayed(loader, state):
         if sampler is not None:
             sampler.load_state_dict(state["sampler"])
             progress.sampler = state["sampler"]
-        indices = iter(loader._index_sampler)
+        indices = iter(() if sampler is not None and state["sampler_ended"] else loader._index_sampler)
         if state["drew_seed"]:
             tensors.draw_seed(loader.generator)
         left_out = 0 if sampler is not None else state["batches"]

@@ -144,7 +144,7 @@ class Arrived:
         self.mapping, self.number, self.read, self.born = mapping, number, read, Arrived.forks
 
     def __del__(self):
-        self.read.append((self.number, self.born == Arrived.forks))
+        self.read.append((self.number, self.born == type(self).forks))
 
 
 def count_fork():

@@ -213,6 +213,14 @@ class SeedNumpy:
 
 
 # ---------------------------------------------------------------------------------- in the caller
+class Gone(Exception):
+    """The worker `number` is dead."""
+
+    def __init__(self, number):
+        super().__init__(number)
+        self.number = number
+
+
 class Crew:
     """The workers of one loader and the lines to them."""
 
@@ -255,21 +263,25 @@ class Crew:
         return True
 
     def ready(self, timeout):
-        """The numbers of workers that have said something or died; none after `timeout` seconds (0: never)."""
+        """The numbers of workers that have said something; none after `timeout` seconds (0: never). Gone if one died."""
         until = time.monotonic() + timeout if timeout else None
         while True:
             wait = CHECK_S if until is None else max(min(CHECK_S, until - time.monotonic()), 0)
-            found = [self.by_descriptor[descriptor] for descriptor, _ in self.lines.poll(wait * 1000)]
-            found = found or [n for n, process in enumerate(self.processes) if not process.is_alive()]
+            found = self.lines.poll(wait * 1000)
+            if not found:           # a process that another thread started may hold the end of a dead worker's line
+                dead = [number for number, process in enumerate(self.processes) if not process.is_alive()]
+                found = self.lines.poll(0)
+                if dead and not found:
+                    raise Gone(dead[0])
             if found or until is not None and time.monotonic() >= until:
-                return found
+                return [self.by_descriptor[descriptor] for descriptor, _ in found]
 
     def receive(self, number):
-        """The next message of a worker; EOFError if it is dead."""
+        """The next message of a worker; Gone if it is dead."""
         try:
             return self.channels[number].receive()
-        except OSError as error:
-            raise EOFError from error
+        except (EOFError, OSError) as error:
+            raise Gone(number) from error
 
     def lost(self, number, index):
         """A worker died at its work on `index`: say which and how, and take the others down."""

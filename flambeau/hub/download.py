@@ -9,7 +9,7 @@ from urllib.parse import urlparse
 
 __all__ = ["HASH_REGEX", "download_url_to_file", "get_dir", "load_state_dict_from_url", "set_dir"]
 
-HASH_REGEX = re.compile(r"-([a-f0-9]*)\.")          # name-<first digits of the SHA-256>.ext
+HASH_REGEX = re.compile(r"-([a-f0-9]*)\.")  # name-<first digits of the SHA-256>.ext
 _PIECE = 1 << 17
 _chosen = None
 
@@ -21,7 +21,8 @@ def home():
 
 
 def get_dir():
-    """The folder of repositories and weights: what `set_dir` said, else `hub` in $TORCH_HOME or ~/.cache/torch."""
+    """The folder of repositories and weights: what `set_dir` said, else `hub` in $TORCH_HOME or
+    ~/.cache/torch."""
     return os.path.join(home(), "hub") if _chosen is None else _chosen
 
 
@@ -53,14 +54,17 @@ def download_url_to_file(url, dst, hash_prefix=None, progress=True):
 
     dst = os.path.expanduser(os.fspath(dst))
     with urlopen(Request(url, headers={"User-Agent": "flambeau.hub"})) as source:
-        handle, partial = tempfile.mkstemp(prefix=os.path.basename(dst) + ".", suffix=".partial",
-                                           dir=os.path.dirname(os.path.abspath(dst)))
+        handle, partial = tempfile.mkstemp(
+            prefix=os.path.basename(dst) + ".", suffix=".partial", dir=os.path.dirname(os.path.abspath(dst))
+        )
         try:
             with os.fdopen(handle, "wb") as target:
                 found = _copy(source, target, progress and sys.stderr.isatty())
-            if hash_prefix is not None and found[:len(hash_prefix)] != hash_prefix:
-                raise RuntimeError(f'[download_url_to_file] invalid hash value (expected "{hash_prefix}", got "{found}")'
-                                   f"\n  hint: {url} holds something else now, or the transfer was damaged")
+            if hash_prefix is not None and found[: len(hash_prefix)] != hash_prefix:
+                raise RuntimeError(
+                    f'[download_url_to_file] invalid hash value (expected "{hash_prefix}", got "{found}")'
+                    f"\n  hint: {url} holds something else now, or the transfer was damaged"
+                )
             os.chmod(partial, 0o666 & ~_umask())
             os.replace(partial, dst)
         except BaseException:
@@ -90,8 +94,15 @@ def _umask():
     return mask
 
 
-def load_state_dict_from_url(url, model_dir=None, map_location=None, progress=True, check_hash=False, file_name=None,
-                             weights_only=False):
+def load_state_dict_from_url(
+    url,
+    model_dir=None,
+    map_location=None,
+    progress=True,
+    check_hash=False,
+    file_name=None,
+    weights_only=False,
+):
     """The content of a file of weights, fetched if it is not in the folder yet.
 
     Args:

@@ -16,14 +16,25 @@ __all__ = ["help", "list", "load"]
 _BRANCHES = ("main", "master")
 
 
-def load(repo_or_dir, model, *args, source="github", trust_repo=None, force_reload=False, verbose=True,
-         skip_validation=False, **kwargs):
-    """Call the function `model` of a repository's hubconf.py with `args` and `kwargs`: mostly it returns a Module.
+def load(
+    repo_or_dir,
+    model,
+    *args,
+    source="github",
+    trust_repo=None,
+    force_reload=False,
+    verbose=True,
+    skip_validation=False,
+    **kwargs,
+):
+    """Call the function `model` of a repository's hubconf.py with `args` and `kwargs`: mostly it returns a
+    Module.
 
     Args:
-        repo_or_dir: a folder with `source="local"`; else "owner/name" or "owner/name:branch or tag" on GitHub.
-        trust_repo: True: run its code; else you are asked before code comes from the network. What is in the cache
-            already was trusted then.
+        repo_or_dir: a folder with `source="local"`; else "owner/name" or "owner/name:branch or tag" on
+            GitHub.
+        trust_repo: True: run its code; else you are asked before code comes from the network. What is in the
+            cache already was trusted then.
         force_reload: fetch it again.
         verbose: say on stderr that the cache is used.
 
@@ -48,13 +59,14 @@ def load(repo_or_dir, model, *args, source="github", trust_repo=None, force_relo
     return _entry(_hubconf(folder), model)(*args, **kwargs)
 
 
-def list(github, force_reload=False, skip_validation=False, trust_repo=None, verbose=True):     # noqa: A001
-    """The names of what a GitHub repository ("owner/name:branch") offers: functions without a leading underscore."""
+def list(github, force_reload=False, skip_validation=False, trust_repo=None, verbose=True):  # noqa: A001
+    """The names of what a GitHub repository ("owner/name:branch") offers: functions without a leading
+    underscore."""
     module = _hubconf(_cached(github, force_reload, trust_repo, verbose))
     return [name for name in dir(module) if callable(getattr(module, name)) and not name.startswith("_")]
 
 
-def help(github, model, force_reload=False, skip_validation=False, trust_repo=None):            # noqa: A001
+def help(github, model, force_reload=False, skip_validation=False, trust_repo=None):  # noqa: A001
     """The docstring of the function `model` of a GitHub repository."""
     return _entry(_hubconf(_cached(github, force_reload, trust_repo, True)), model).__doc__
 
@@ -74,8 +86,9 @@ def _hubconf(folder):
     finally:
         sys.path.remove(folder)
     if missing:
-        raise RuntimeError(f"[hub.load] Missing dependencies: {', '.join(missing)}\n"
-                           f"  hint: pip install {' '.join(missing)}")
+        raise RuntimeError(
+            f"[hub.load] Missing dependencies: {', '.join(missing)}\n  hint: pip install {' '.join(missing)}"
+        )
     return module
 
 
@@ -93,9 +106,12 @@ def _entry(module, name):
         raise ValueError(f"[hub.load] Invalid input: model should be the name of a function: got {name!r}")
     found = getattr(module, name, None)
     if not callable(found):
-        known = ", ".join(known for known in dir(module)
-                          if callable(getattr(module, known)) and not known.startswith("_"))
-        raise RuntimeError(f"[hub.load] Cannot find callable {name} in hubconf\n  hint: it has {known or 'none'}")
+        known = ", ".join(
+            known for known in dir(module) if callable(getattr(module, known)) and not known.startswith("_")
+        )
+        raise RuntimeError(
+            f"[hub.load] Cannot find callable {name} in hubconf\n  hint: it has {known or 'none'}"
+        )
     return found
 
 
@@ -104,11 +120,15 @@ def _cached(repository, force_reload, trust_repo, verbose):
     """The folder of a GitHub repository, fetched if it is not there."""
     match = re.fullmatch(r"([^/:]+)/([^/:]+)(?::(.+))?", repository)
     if match is None:
-        raise ValueError(f"[hub] a GitHub repository is 'owner/name' or 'owner/name:branch': got {repository!r}\n"
-                         "  hint: source='local' for a folder")
+        raise ValueError(
+            f"[hub] a GitHub repository is 'owner/name' or 'owner/name:branch': got {repository!r}\n"
+            "  hint: source='local' for a folder"
+        )
     owner, name, reference = match.groups()
     references = [reference] if reference else builtins.list(_BRANCHES)
-    folders = [os.path.join(get_dir(), "_".join((owner, name, each.replace("/", "_")))) for each in references]
+    folders = [
+        os.path.join(get_dir(), "_".join((owner, name, each.replace("/", "_")))) for each in references
+    ]
     there = next((folder for folder in folders if os.path.isdir(folder)), None)
     if there is not None and not force_reload:
         if verbose:
@@ -119,10 +139,11 @@ def _cached(repository, force_reload, trust_repo, verbose):
     for each, folder in zip(references, folders):
         try:
             return _fetch(owner, name, each, folder)
-        except OSError as problem:          # no such branch, or no network
+        except OSError as problem:  # no such branch, or no network
             error = error or problem
-    error.add_note(f"  hint: put the repository there yourself: {folders[0]}\n"
-                   "  or use source='local' with its folder")
+    error.add_note(
+        f"  hint: put the repository there yourself: {folders[0]}\n  or use source='local' with its folder"
+    )
     raise error
 
 
@@ -137,8 +158,10 @@ def _ask_trust(owner, name, trust_repo):
     if entry in known:
         return
     if trust_repo is not True:
-        question = (f"The repository {owner}/{name} is not on the list of trusted repositories, and its code would run "
-                    "here. Fetch it and put it on the list (y/N)? ")
+        question = (
+            f"The repository {owner}/{name} is not on the list of trusted repositories, and its code would run "
+            "here. Fetch it and put it on the list (y/N)? "
+        )
         try:
             answer = input(question)
         except EOFError:
@@ -154,10 +177,12 @@ def _fetch(owner, name, reference, folder):
     os.makedirs(get_dir(), exist_ok=True)
     with tempfile.TemporaryDirectory(dir=get_dir()) as scratch:
         archive = os.path.join(scratch, "repository.zip")
-        download_url_to_file(f"https://github.com/{owner}/{name}/zipball/{reference}", archive, progress=False)
+        download_url_to_file(
+            f"https://github.com/{owner}/{name}/zipball/{reference}", archive, progress=False
+        )
         with zipfile.ZipFile(archive) as packed:
             top = packed.infolist()[0].filename.partition("/")[0]
-            packed.extractall(scratch)              # noqa: S202 - zipfile leaves out drives, roots and ..
+            packed.extractall(scratch)  # noqa: S202 - zipfile leaves out drives, roots and ..
         if os.path.isdir(folder):
             shutil.rmtree(folder)
         shutil.move(os.path.join(scratch, top), folder)

@@ -8,13 +8,13 @@ from flambeau.measure.recorder import Recorder, record_function
 __all__ = ["emit_itt", "emit_nvtx", "profile", "record_function"]
 
 
-class profile:          # noqa: N801 - PyTorch's name
+class profile:  # noqa: N801 - PyTorch's name
     """Profiles a block; without `enabled` nothing happens.
 
     Args:
         use_cuda, use_device: a device; there is none, so a warning says that the CPU is profiled.
-        record_shapes, profile_memory, with_stack, with_flops: also note shapes of inputs, bytes, calling lines of the
-            program, counts of operations.
+        record_shapes, profile_memory, with_stack, with_flops: also note shapes of inputs, bytes, calling
+            lines of the program, counts of operations.
 
     >>> import flambeau as fl
     >>> with profile() as found:
@@ -23,13 +23,30 @@ class profile:          # noqa: N801 - PyTorch's name
     'aten::add'
     """
 
-    def __init__(self, enabled=True, *, use_cuda=False, use_device=None, record_shapes=False, with_flops=False,
-                 profile_memory=False, with_stack=False, with_modules=False, use_kineto=False, use_cpu=True,
-                 experimental_config=None, acc_events=False, custom_trace_id_callback=None, use_mtia=False,
-                 post_processing_timeout_s=None):
+    def __init__(
+        self,
+        enabled=True,
+        *,
+        use_cuda=False,
+        use_device=None,
+        record_shapes=False,
+        with_flops=False,
+        profile_memory=False,
+        with_stack=False,
+        with_modules=False,
+        use_kineto=False,
+        use_cpu=True,
+        experimental_config=None,
+        acc_events=False,
+        custom_trace_id_callback=None,
+        use_mtia=False,
+        post_processing_timeout_s=None,
+    ):
         self.enabled, self.use_cuda = enabled, use_cuda
         if enabled and (use_cuda or use_device not in (None, "cpu")):
-            warnings.warn("[autograd.profiler] there is no such device here, the CPU is profiled", stacklevel=2)
+            warnings.warn(
+                "[autograd.profiler] there is no such device here, the CPU is profiled", stacklevel=2
+            )
         self._options = record_shapes, profile_memory, with_stack, with_flops
         self._recorder = self.function_events = None
 
@@ -97,9 +114,9 @@ class _Inert:
         pass
 
 
-class emit_nvtx(_Inert):        # noqa: N801
+class emit_nvtx(_Inert):  # noqa: N801
     """Does nothing: there are no CUDA devices whose profiler could be told."""
 
 
-class emit_itt(_Inert):         # noqa: N801
+class emit_itt(_Inert):  # noqa: N801
     """Does nothing: VTune is not told."""

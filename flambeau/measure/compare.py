@@ -10,8 +10,8 @@ _BEST, _WORSE, _PLAIN = "\033[92m\033[1m", "\033[2m\033[91m", "\033[0m\033[0m"
 
 
 class Compare:
-    """Tables of Measurements: one for each label, a row for each sub-label and number of threads, a column for each
-    description.
+    """Tables of Measurements: one for each label, a row for each sub-label and number of threads, a column
+    for each description.
 
     >>> from flambeau.measure.measurement import TaskSpec
     >>> measured = [Measurement(1, [1e-6 * (1 + row) * (1 + column)] * 4,
@@ -72,7 +72,9 @@ class Compare:
         cells = {(each.num_threads, each.env, each.as_row_name, each.description): each for each in results}
         grid = [[cells.get((*row, column)) for column in columns] for row in rows]
         heads = [column or "" for column in columns]
-        texts = [self._column(head, [line[place] for line in grid], scale) for place, head in enumerate(heads)]
+        texts = [
+            self._column(head, [line[place] for line in grid], scale) for place, head in enumerate(heads)
+        ]
         names = _row_names(rows)
         indent = max(map(len, [*names, *(f"{threads} threads: " for threads, _, _ in rows)]))
         widths = [max(map(len, (head, *column))) for head, column in zip(heads, texts)]
@@ -85,20 +87,29 @@ class Compare:
             if threads != before:
                 lines.append(f"{threads} threads: ".ljust(full, "-"))
                 before = threads
-            shown = [self._painted(text[number].center(width), grid, number, place)
-                     for place, (text, width) in enumerate(zip(texts, widths))]
+            shown = [
+                self._painted(text[number].center(width), grid, number, place)
+                for place, (text, width) in enumerate(zip(texts, widths))
+            ]
             lines.append("  |  ".join([names[number].rjust(indent), *shown]).rstrip())
         return [*lines, "", f"Times are in {unit_to_english(unit)}s ({unit})."]
 
     def _column(self, head, measured, scale):
         """The texts of a column, their points below each other."""
+
         def figures(each):
-            return min(each.significant_figures, 2)         # a machine is rarely steadier than a hundredth
+            return min(each.significant_figures, 2)  # a machine is rarely steadier than a hundredth
 
         decimals = 1
         if self._trimmed:
-            decimals = max((max(0, figures(each) - 1 - math.floor(math.log10(each.median / scale)))
-                            for each in measured if each is not None), default=0)
+            decimals = max(
+                (
+                    max(0, figures(each) - 1 - math.floor(math.log10(each.median / scale)))
+                    for each in measured
+                    if each is not None
+                ),
+                default=0,
+            )
             decimals = min(decimals, 3)
         texts = []
         for each in measured:
@@ -119,7 +130,9 @@ class Compare:
             return text
         rivals = grid[row] if self._coloured == "row" else [line[column] for line in grid]
         rivals = [rival.median for rival in rivals if rival is not None]
-        colour = _BEST if each.median <= 1.05 * min(rivals) else _WORSE if each.median >= 2 * min(rivals) else ""
+        colour = (
+            _BEST if each.median <= 1.05 * min(rivals) else _WORSE if each.median >= 2 * min(rivals) else ""
+        )
         inner = text.strip()
         return text.replace(inner, colour + inner + _PLAIN) if colour else text
 
@@ -129,5 +142,7 @@ def _row_names(rows):
     environments = [f"({env})" if env else "" for _, env, _ in rows]
     width = max(map(len, environments))
     longest = max(len(name) for _, _, name in rows)
-    return [f"  {env:<{width}}  {name:<{longest}}" if width else f"  {name}" for env, (_, _, name) in
-            zip(environments, rows)]
+    return [
+        f"  {env:<{width}}  {name:<{longest}}" if width else f"  {name}"
+        for env, (_, _, name) in zip(environments, rows)
+    ]

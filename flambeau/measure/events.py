@@ -4,8 +4,12 @@ from flambeau.measure import table as tables
 
 __all__ = ["EventList", "FunctionEvent", "FunctionEventAvg", "Interval"]
 
-_ZERO = frozenset(f"{part}{device}_{what}" for part in ("", "self_") for device in ("cuda", "device", "xpu", "mps")
-                  for what in ("time", "time_total", "memory_usage"))
+_ZERO = frozenset(
+    f"{part}{device}_{what}"
+    for part in ("", "self_")
+    for device in ("cuda", "device", "xpu", "mps")
+    for what in ("time", "time_total", "memory_usage")
+)
 
 
 class Interval:
@@ -20,7 +24,8 @@ class Interval:
 
 
 class _Timed:
-    """What single events and sums have in common. Times are microseconds; those of devices are 0: there is none."""
+    """What single events and sums have in common. Times are microseconds; those of devices are 0: there is
+    none."""
 
     def __getattr__(self, name):
         if name in _ZERO:
@@ -85,10 +90,12 @@ class FunctionEvent(_Timed):
         return self.cpu_memory_usage - sum(child.cpu_memory_usage for child in self.cpu_children)
 
     def __repr__(self):
-        return (f"<FunctionEvent id={self.id} name={self.name} cpu_time={self.cpu_time_str} "
-                f"start_us={self.time_range.start:.3f} end_us={self.time_range.end:.3f} "
-                f"cpu_children={[child.id for child in self.cpu_children]} thread={self.thread} "
-                f"input_shapes={self.input_shapes} cpu_memory_usage={self.cpu_memory_usage}>")
+        return (
+            f"<FunctionEvent id={self.id} name={self.name} cpu_time={self.cpu_time_str} "
+            f"start_us={self.time_range.start:.3f} end_us={self.time_range.end:.3f} "
+            f"cpu_children={[child.id for child in self.cpu_children]} thread={self.thread} "
+            f"input_shapes={self.input_shapes} cpu_memory_usage={self.cpu_memory_usage}>"
+        )
 
 
 class FunctionEventAvg(_Timed):
@@ -105,24 +112,40 @@ class FunctionEventAvg(_Timed):
         if self.key is None:
             self.key, self.input_shapes, self.stack = other.key, other.input_shapes, other.stack
             self.cpu_parent, self.is_user_annotation = other.cpu_parent, other.is_user_annotation
-        for name in ("count", "cpu_time_total", "self_cpu_time_total", "cpu_memory_usage", "self_cpu_memory_usage", "flops"):
+        for name in (
+            "count",
+            "cpu_time_total",
+            "self_cpu_time_total",
+            "cpu_memory_usage",
+            "self_cpu_memory_usage",
+            "flops",
+        ):
             setattr(self, name, getattr(self, name) + getattr(other, name))
         return self
 
     __iadd__ = add
 
     def __repr__(self):
-        return (f"<FunctionEventAvg key={self.key} count={self.count} self_cpu_time={self.self_cpu_time_total_str} "
-                f"cpu_time={self.cpu_time_str} input_shapes={self.input_shapes} "
-                f"cpu_memory_usage={self.cpu_memory_usage}>")
+        return (
+            f"<FunctionEventAvg key={self.key} count={self.count} self_cpu_time={self.self_cpu_time_total_str} "
+            f"cpu_time={self.cpu_time_str} input_shapes={self.input_shapes} "
+            f"cpu_memory_usage={self.cpu_memory_usage}>"
+        )
 
 
 class EventList(list):
     """A list of events or of sums of them; it prints as a table."""
 
-    def __init__(self, events=(), profile_memory=False, with_flops=False, shaped=False, stacked=False, total=None):
+    def __init__(
+        self, events=(), profile_memory=False, with_flops=False, shaped=False, stacked=False, total=None
+    ):
         super().__init__(events)
-        self.profile_memory, self.with_flops, self.shaped, self.stacked = profile_memory, with_flops, shaped, stacked
+        self.profile_memory, self.with_flops, self.shaped, self.stacked = (
+            profile_memory,
+            with_flops,
+            shaped,
+            stacked,
+        )
         self._total = total
 
     @property
@@ -131,17 +154,23 @@ class EventList(list):
         return sum(event.self_cpu_time_total for event in self)
 
     def key_averages(self, group_by_input_shapes=False, group_by_stack_n=0, group_by_overload_name=False):
-        """Sums of events of one name; also of equal shapes of inputs, or of the same `group_by_stack_n` calling lines."""
+        """Sums of events of one name; also of equal shapes of inputs, or of the same `group_by_stack_n`
+        calling lines."""
         sums = {}
         for event in self:
-            key = (event.key, str(event.input_shapes) if group_by_input_shapes else "",
-                   tuple(event.stack[:group_by_stack_n]))
+            key = (
+                event.key,
+                str(event.input_shapes) if group_by_input_shapes else "",
+                tuple(event.stack[:group_by_stack_n]),
+            )
             sums.setdefault(key, FunctionEventAvg()).add(event)
         for each in sums.values():
             each.stack = each.stack[:group_by_stack_n]
             if not group_by_input_shapes:
                 each.input_shapes = ""
-        return EventList(sums.values(), self.profile_memory, self.with_flops, group_by_input_shapes, group_by_stack_n > 0)
+        return EventList(
+            sums.values(), self.profile_memory, self.with_flops, group_by_input_shapes, group_by_stack_n > 0
+        )
 
     def total_average(self):
         """All in one sum."""
@@ -151,36 +180,54 @@ class EventList(list):
         total.key = "Total"
         return total
 
-    def table(self, sort_by=None, row_limit=100, max_src_column_width=75, max_name_column_width=55,
-              max_shapes_column_width=80, header=None, top_level_events_only=False, time_unit=None):
+    def table(
+        self,
+        sort_by=None,
+        row_limit=100,
+        max_src_column_width=75,
+        max_name_column_width=55,
+        max_shapes_column_width=80,
+        header=None,
+        top_level_events_only=False,
+        time_unit=None,
+    ):
         """The events as a table to print.
 
         Args:
-            sort_by: cpu_time, cpu_time_total, self_cpu_time_total, cpu_memory_usage, self_cpu_memory_usage or count,
-                the largest first; the names with "cuda" or "device" are taken too, and are 0.
+            sort_by: cpu_time, cpu_time_total, self_cpu_time_total, cpu_memory_usage, self_cpu_memory_usage
+                or count, the largest first; the names with "cuda" or "device" are taken too, and are 0.
             row_limit: how many rows; -1: all.
             max_..._column_width: longer texts are cut.
             header: a line above.
             top_level_events_only: leave out events inside others.
             time_unit: "s", "ms" or "us"; None: what fits each number.
         """
-        widths = {"name": max_name_column_width, "shapes": max_shapes_column_width, "source": max_src_column_width}
+        widths = {
+            "name": max_name_column_width,
+            "shapes": max_shapes_column_width,
+            "source": max_src_column_width,
+        }
         return tables.build(self, sort_by, row_limit, widths, header, top_level_events_only, time_unit)
 
     def export_chrome_trace(self, path):
         """Write the events as a file that chrome://tracing and Perfetto show."""
         from flambeau.measure.trace_file import write_trace
+
         write_trace(path, self)
 
     def export_stacks(self, path, metric="self_cpu_time_total"):
         """Write a line a stack, with the microseconds spent in it: what flame graphs are drawn from."""
         if metric not in ("self_cpu_time_total", "self_cuda_time_total"):
-            raise ValueError(f"[export_stacks] metric is 'self_cpu_time_total' or 'self_cuda_time_total': got {metric!r}")
+            raise ValueError(
+                f"[export_stacks] metric is 'self_cpu_time_total' or 'self_cuda_time_total': got {metric!r}"
+            )
         with open(path, "w") as file:
             for event in self:
                 value = int(getattr(event, metric))
                 if event.stack and value > 0:
-                    file.write(";".join(line.replace(" ", "_") for line in reversed(event.stack)) + f" {value}\n")
+                    file.write(
+                        ";".join(line.replace(" ", "_") for line in reversed(event.stack)) + f" {value}\n"
+                    )
 
     def __str__(self):
         return self.table()
@@ -195,4 +242,6 @@ def from_spans(spans, options):
             event, parent = events[id(span)], events[id(span.parent)]
             event.cpu_parent = parent
             parent.cpu_children.append(event)
-    return EventList(events.values(), options["memory"], options["flops"], options["shapes"], options["stack"])
+    return EventList(
+        events.values(), options["memory"], options["flops"], options["shapes"], options["stack"]
+    )

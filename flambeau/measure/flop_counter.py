@@ -15,8 +15,8 @@ _UNITS = (("", 1), ("K", 1e3), ("M", 1e6), ("B", 1e9), ("T", 1e12))
 class FlopCounterMode(interpose.Interposer):
     """Counts the floating-point operations of products, convolutions and attention in a block.
 
-    A multiplication and an addition count as two. Backward passes of what ran in the block count too, for the module
-    that ran forward.
+    A multiplication and an addition count as two. Backward passes of what ran in the block count too, for
+    the module that ran forward.
 
     Args:
         mods: not needed: modules are found as they are called.
@@ -40,8 +40,10 @@ class FlopCounterMode(interpose.Interposer):
 
     def __enter__(self):
         self.counts, self.scopes, self.names = {"Global": {}}, [], {}
-        self.handles = [global_hooks.register_module_forward_pre_hook(self.enter_module),
-                        global_hooks.register_module_forward_hook(self.leave_module, always_call=True)]
+        self.handles = [
+            global_hooks.register_module_forward_pre_hook(self.enter_module),
+            global_hooks.register_module_forward_hook(self.leave_module, always_call=True),
+        ]
         return super().__enter__()
 
     def __exit__(self, *error):
@@ -55,7 +57,9 @@ class FlopCounterMode(interpose.Interposer):
     def enter_module(self, module, args):
         if not self.scopes:
             root = type(module).__name__
-            self.names = {id(inner): f"{root}.{path}" if path else root for path, inner in module.named_modules()}
+            self.names = {
+                id(inner): f"{root}.{path}" if path else root for path, inner in module.named_modules()
+            }
         self.scopes.append(self.names.get(id(module), type(module).__name__))
 
     def leave_module(self, module, args, output):
@@ -74,7 +78,9 @@ class FlopCounterMode(interpose.Interposer):
             made = result[0] if isinstance(result, tuple) else result
             if isinstance(made, Tensor) and made.requires_grad and hasattr(made.grad_fn, "_add_hook"):
                 backward = flops.of_backward(operation, args, count)
-                made.grad_fn._add_hook(0, functools.partial(self.note_backward, scopes, operation.name, backward))
+                made.grad_fn._add_hook(
+                    0, functools.partial(self.note_backward, scopes, operation.name, backward)
+                )
         return result
 
     def note(self, scopes, name, count):
@@ -107,9 +113,13 @@ class FlopCounterMode(interpose.Interposer):
             level = 0 if module == "Global" else module.count(".") + 1
             if level > depth:
                 continue
-            rows.append((" " * level + module, f"{sum(counts.values()) / scale:.3f}{unit}", _share(counts, total)))
-            rows += [(f"{' ' * level} - {op}", f"{count / scale:.3f}{unit}", _share({op: count}, total))
-                     for op, count in counts.items()]
+            rows.append(
+                (" " * level + module, f"{sum(counts.values()) / scale:.3f}{unit}", _share(counts, total))
+            )
+            rows += [
+                (f"{' ' * level} - {op}", f"{count / scale:.3f}{unit}", _share({op: count}, total))
+                for op, count in counts.items()
+            ]
         return table(rows, ("Module", "FLOP", "% Total"))
 
 

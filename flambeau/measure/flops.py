@@ -33,9 +33,18 @@ def _recurrent(args, result):
     return 2 * steps * (weight_input.numel() + weight_hidden.numel())
 
 
-_FORMULAS = {"matmul": _matmul, "mm": _matmul, "int_mm": _matmul, "linear": _linear, "linear_row": _linear,
-             "linear_rows": _linear, "convolution": _convolution, "convolution_input_gradient": _transposed_convolution,
-             "attention": _attention, "recurrent_layer": _recurrent}
+_FORMULAS = {
+    "matmul": _matmul,
+    "mm": _matmul,
+    "int_mm": _matmul,
+    "linear": _linear,
+    "linear_row": _linear,
+    "linear_rows": _linear,
+    "convolution": _convolution,
+    "convolution_input_gradient": _transposed_convolution,
+    "attention": _attention,
+    "recurrent_layer": _recurrent,
+}
 
 
 def of_call(operation, args, result):
@@ -47,8 +56,8 @@ def of_call(operation, args, result):
 
 
 def of_backward(operation, args, forward):
-    """The count of its backward pass: as much again for each factor whose gradient is wanted; attention computes its
-    weights once more."""
+    """The count of its backward pass: as much again for each factor whose gradient is wanted; attention
+    computes its weights once more."""
     wanted = sum(isinstance(each, Tensor) and each.requires_grad for each in args[:2])
     if operation.name == "attention":
         return forward * 5 // 2

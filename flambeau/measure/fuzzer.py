@@ -32,13 +32,23 @@ class FuzzedParameter:
 
     def __init__(self, name, minval=None, maxval=None, distribution=None, strict=False):
         if isinstance(distribution, str) and distribution not in ("uniform", "loguniform"):
-            fail("FuzzedParameter", "unknown distribution", repr(distribution), "'uniform', 'loguniform' or a dict",
-                 kind=ValueError)
+            fail(
+                "FuzzedParameter",
+                "unknown distribution",
+                repr(distribution),
+                "'uniform', 'loguniform' or a dict",
+                kind=ValueError,
+            )
         if isinstance(distribution, str) and (minval is None or maxval is None):
             fail("FuzzedParameter", "a distribution over a range needs minval and maxval", kind=ValueError)
         if not isinstance(distribution, (str, dict)):
-            fail("FuzzedParameter", "a distribution is missing", repr(distribution), "'uniform', 'loguniform' or a dict",
-                 kind=ArgumentError)
+            fail(
+                "FuzzedParameter",
+                "a distribution is missing",
+                repr(distribution),
+                "'uniform', 'loguniform' or a dict",
+                kind=ArgumentError,
+            )
         self.name, self.minval, self.maxval, self.distribution = name, minval, maxval, distribution
         self.strict = strict
 
@@ -48,7 +58,9 @@ class FuzzedParameter:
             return state.choices(list(self.distribution), list(self.distribution.values()))[0]
         whole = isinstance(self.minval, int) and isinstance(self.maxval, int)
         if self.distribution == "uniform":
-            return state.randint(self.minval, self.maxval) if whole else state.uniform(self.minval, self.maxval)
+            return (
+                state.randint(self.minval, self.maxval) if whole else state.uniform(self.minval, self.maxval)
+            )
         value = math.exp(state.uniform(math.log(self.minval), math.log(self.maxval)))
         return min(max(int(round(value)), self.minval), self.maxval) if whole else value
 
@@ -67,13 +79,29 @@ class FuzzedTensor:
         tensor_constructor: function(size=..., dtype=..., **parameters) that makes it.
     """
 
-    def __init__(self, name, size, steps=None, probability_contiguous=0.5, min_elements=None, max_elements=None,
-                 max_allocation_bytes=None, dim_parameter=None, roll_parameter=None, dtype=None, cuda=False,
-                 tensor_constructor=None):
+    def __init__(
+        self,
+        name,
+        size,
+        steps=None,
+        probability_contiguous=0.5,
+        min_elements=None,
+        max_elements=None,
+        max_allocation_bytes=None,
+        dim_parameter=None,
+        roll_parameter=None,
+        dtype=None,
+        cuda=False,
+        tensor_constructor=None,
+    ):
         if cuda:
             fail("FuzzedTensor", "there is no CUDA device here", hint="leave out cuda=True")
         self.name, self.size, self.steps = name, size, steps
-        self.probability_contiguous, self.dim_parameter, self.dtype = probability_contiguous, dim_parameter, dtype
+        self.probability_contiguous, self.dim_parameter, self.dtype = (
+            probability_contiguous,
+            dim_parameter,
+            dtype,
+        )
         self.min_elements, self.max_elements = min_elements, max_elements
         self.max_allocation_bytes, self.tensor_constructor = max_allocation_bytes, tensor_constructor
 
@@ -88,9 +116,11 @@ class FuzzedTensor:
         """True if the number of elements, and their bytes with the gaps, are within bounds."""
         size, steps = self.shape(params)
         count, allocated = math.prod(size), math.prod(map(lambda pair: pair[0] * pair[1], zip(size, steps)))
-        return ((self.min_elements is None or count >= self.min_elements)
-                and (self.max_elements is None or count <= self.max_elements)
-                and (self.max_allocation_bytes is None or allocated * 8 <= self.max_allocation_bytes))
+        return (
+            (self.min_elements is None or count >= self.min_elements)
+            and (self.max_elements is None or count <= self.max_elements)
+            and (self.max_allocation_bytes is None or allocated * 8 <= self.max_allocation_bytes)
+        )
 
     def make(self, params, state):
         """(the tensor, what is to be known of it)."""
@@ -108,8 +138,15 @@ class FuzzedTensor:
             tensor = randint(0, 2 if dtype.kind == "b" else 127, stored).to(dtype)
         tensor = tensor.permute([order.index(axis) for axis in range(len(size))])
         tensor = tensor[tuple(slice(None, None, step) for step in steps)]
-        return tensor, {"numel": tensor.numel(), "order": order, "steps": steps, "dtype": str(dtype),
-                        "is_contiguous": tensor.is_contiguous(), "shape": tuple(tensor.shape), "sparse": False}
+        return tensor, {
+            "numel": tensor.numel(),
+            "order": order,
+            "steps": steps,
+            "dtype": str(dtype),
+            "is_contiguous": tensor.is_contiguous(),
+            "shape": tuple(tensor.shape),
+            "sparse": False,
+        }
 
 
 class Fuzzer:
@@ -134,7 +171,7 @@ class Fuzzer:
         names = [each.name for each in (*self._parameters, *self._tensors)]
         if repeated := {name for name in names if names.count(name) > 1}:
             raise ValueError(f"[Fuzzer] names given twice: {sorted(repeated)}")
-        self._seed = random.randrange(2 ** 32) if seed is None else seed
+        self._seed = random.randrange(2**32) if seed is None else seed
         self._drawn = self._refused = 0
 
     @property
@@ -148,8 +185,11 @@ class Fuzzer:
         for _ in range(n):
             parameters = self._draw(state)
             made = {each.name: each.make(parameters, state) for each in self._tensors}
-            yield ({name: tensor for name, (tensor, _) in made.items()},
-                   {name: about for name, (_, about) in made.items()}, parameters)
+            yield (
+                {name: tensor for name, (tensor, _) in made.items()},
+                {name: about for name, (_, about) in made.items()},
+                parameters,
+            )
 
     def _draw(self, state):
         for _ in range(1000):
@@ -159,8 +199,9 @@ class Fuzzer:
                 if isinstance(value, ParameterAlias):
                     values[each.name] = values[value.alias_to]
             self._drawn += 1
-            if (all(check(**values) for check in self._constraints)
-                    and all(each.satisfies_constraints(values) for each in self._tensors)):
+            if all(check(**values) for check in self._constraints) and all(
+                each.satisfies_constraints(values) for each in self._tensors
+            ):
                 return values
             self._refused += 1
         raise ValueError("[Fuzzer] a thousand draws were out of bounds: the constraints hardly ever hold")
@@ -179,10 +220,16 @@ _LARGEST = 64 << 20
 def _sizes(names):
     """Sizes: mostly any, sometimes a power of two."""
     drawn = [FuzzedParameter(f"{name}_any", 4, 16384, "loguniform") for name in names]
-    powers = [FuzzedParameter(f"{name}_power", distribution=dict.fromkeys((2 ** p for p in range(4, 15)), 1 / 11))
-              for name in names]
-    chosen = [FuzzedParameter(name, distribution={ParameterAlias(f"{name}_any"): 0.8, ParameterAlias(f"{name}_power"): 0.2})
-              for name in names]
+    powers = [
+        FuzzedParameter(f"{name}_power", distribution=dict.fromkeys((2**p for p in range(4, 15)), 1 / 11))
+        for name in names
+    ]
+    chosen = [
+        FuzzedParameter(
+            name, distribution={ParameterAlias(f"{name}_any"): 0.8, ParameterAlias(f"{name}_power"): 0.2}
+        )
+        for name in names
+    ]
     return [drawn, powers, chosen]
 
 
@@ -191,24 +238,54 @@ class UnaryOpFuzzer(Fuzzer):
 
     def __init__(self, seed, dtype=None, cuda=False):
         names = ("k0", "k1", "k2")
-        steps = [FuzzedParameter(f"x_step_{axis}", distribution={1: 0.8, 2: 0.1, 4: 0.1}) for axis in range(3)]
-        super().__init__([FuzzedParameter("dim", distribution={1: 0.3, 2: 0.4, 3: 0.3}), _sizes(names), steps],
-                         [FuzzedTensor("x", names, [each.name for each in steps], 0.75, 4 << 10, 32 << 20, _LARGEST * 8,
-                                       "dim", dtype=dtype, cuda=cuda)], seed=seed)
+        steps = [
+            FuzzedParameter(f"x_step_{axis}", distribution={1: 0.8, 2: 0.1, 4: 0.1}) for axis in range(3)
+        ]
+        super().__init__(
+            [FuzzedParameter("dim", distribution={1: 0.3, 2: 0.4, 3: 0.3}), _sizes(names), steps],
+            [
+                FuzzedTensor(
+                    "x",
+                    names,
+                    [each.name for each in steps],
+                    0.75,
+                    4 << 10,
+                    32 << 20,
+                    _LARGEST * 8,
+                    "dim",
+                    dtype=dtype,
+                    cuda=cuda,
+                )
+            ],
+            seed=seed,
+        )
 
 
 class BinaryOpFuzzer(Fuzzer):
-    """Tensors `x` and `y` of one to three axes that go together, for ops of two operands: `y` is sometimes broadcast."""
+    """Tensors `x` and `y` of one to three axes that go together, for ops of two operands: `y` is sometimes
+    broadcast."""
 
     def __init__(self, seed, dtype=None, cuda=False):
         names, others = ("k0", "k1", "k2"), ("y_k0", "y_k1", "y_k2")
-        broadcast = [FuzzedParameter(other, distribution={ParameterAlias(name): 0.8, 1: 0.2})
-                     for name, other in zip(names, others)]
-        steps = [FuzzedParameter(f"{tensor}_step_{axis}", distribution={1: 0.8, 2: 0.1, 4: 0.1})
-                 for tensor in "xy" for axis in range(3)]
+        broadcast = [
+            FuzzedParameter(other, distribution={ParameterAlias(name): 0.8, 1: 0.2})
+            for name, other in zip(names, others)
+        ]
+        steps = [
+            FuzzedParameter(f"{tensor}_step_{axis}", distribution={1: 0.8, 2: 0.1, 4: 0.1})
+            for tensor in "xy"
+            for axis in range(3)
+        ]
         own = [[each.name for each in steps if each.name.startswith(tensor)] for tensor in "xy"]
-        super().__init__([FuzzedParameter("dim", distribution={1: 0.3, 2: 0.4, 3: 0.3}), _sizes(names), broadcast, steps],
-                         [FuzzedTensor("x", names, own[0], 0.75, 4 << 10, 32 << 20, _LARGEST * 8, "dim", dtype=dtype,
-                                       cuda=cuda),
-                          FuzzedTensor("y", others, own[1], 0.75, None, None, _LARGEST * 8, "dim", dtype=dtype, cuda=cuda)],
-                         seed=seed)
+        super().__init__(
+            [FuzzedParameter("dim", distribution={1: 0.3, 2: 0.4, 3: 0.3}), _sizes(names), broadcast, steps],
+            [
+                FuzzedTensor(
+                    "x", names, own[0], 0.75, 4 << 10, 32 << 20, _LARGEST * 8, "dim", dtype=dtype, cuda=cuda
+                ),
+                FuzzedTensor(
+                    "y", others, own[1], 0.75, None, None, _LARGEST * 8, "dim", dtype=dtype, cuda=cuda
+                ),
+            ],
+            seed=seed,
+        )

@@ -1,4 +1,5 @@
-"""What a timing gave: times of a statement, their middle and spread, as numbers and as text with fitting units."""
+"""What a timing gave: times of a statement, their middle and spread, as numbers and as text with fitting
+units."""
 
 import math
 import statistics
@@ -6,9 +7,14 @@ from dataclasses import dataclass, field, replace
 
 __all__ = ["Measurement", "TaskSpec", "select_unit", "trim_sigfig", "unit_to_english"]
 
-_UNITS = {"ns": ("nanosecond", 1e-9), "us": ("microsecond", 1e-6), "ms": ("millisecond", 1e-3), "s": ("second", 1.0)}
-_UNCERTAIN, _DOUBTFUL = 0.1, 0.25           # spread against the median
-_FEW = 4                                    # blocks that say something about the spread
+_UNITS = {
+    "ns": ("nanosecond", 1e-9),
+    "us": ("microsecond", 1e-6),
+    "ms": ("millisecond", 1e-3),
+    "s": ("second", 1.0),
+}
+_UNCERTAIN, _DOUBTFUL = 0.1, 0.25  # spread against the median
+_FEW = 4  # blocks that say something about the spread
 
 
 def select_unit(t):
@@ -58,7 +64,7 @@ class TaskSpec:
         if "\n" not in self.stmt:
             return self.stmt + (f": {self.sub_label}" if self.sub_label else "")
         indented = "\n".join("  " + line for line in self.stmt.splitlines())
-        return (f"stmt:{f' ({self.sub_label})' if self.sub_label else ''}\n{indented}")
+        return f"stmt:{f' ({self.sub_label})' if self.sub_label else ''}\n{indented}"
 
     def setup_str(self):
         """The set-up as it is shown; empty if there is none."""
@@ -117,9 +123,10 @@ class Measurement:
 
     @property
     def significant_figures(self):
-        """How many figures of the median mean something, from 1 to 5: from the 90 % interval of the middle half."""
+        """How many figures of the median mean something, from 1 to 5: from the 90 % interval of the middle
+        half."""
         times = sorted(self.times)
-        middle = times[len(times) // 4:max(len(times) // 4 + 1, math.ceil(3 * len(times) / 4))]
+        middle = times[len(times) // 4 : max(len(times) // 4 + 1, math.ceil(3 * len(times) / 4))]
         interval = max(1.645 * statistics.pstdev(middle) / math.sqrt(len(middle)), self.median * 1e-9)
         if len(times) < 2 or interval <= 0:
             return 1
@@ -141,8 +148,14 @@ class Measurement:
 
     def to_dict(self):
         """The numbers and names as a plain dict."""
-        return {"times": self.times, "median": self.median, "iqr": self.iqr, "number_per_run": self.number_per_run,
-                "raw_times": self.raw_times, **self.task_spec.__dict__}
+        return {
+            "times": self.times,
+            "median": self.median,
+            "iqr": self.iqr,
+            "number_per_run": self.number_per_run,
+            "raw_times": self.raw_times,
+            **self.task_spec.__dict__,
+        }
 
     def __str__(self):
         unit, scale = select_unit(self.median)
@@ -151,15 +164,23 @@ class Measurement:
         lines.append(f"  {'Median: ' if count > 1 else ''}{self.median / scale:.2f} {unit}")
         if count >= _FEW:
             first, third = self._quarters
-            lines.append(f"  IQR:    {self.iqr / scale:.2f} {unit} ({first / scale:.2f} to {third / scale:.2f})")
+            lines.append(
+                f"  IQR:    {self.iqr / scale:.2f} {unit} ({first / scale:.2f} to {third / scale:.2f})"
+            )
         blocks = "1 measurement, " if count == 1 else f"{count} measurements, "
         runs = f"{self.number_per_run} runs" + (" per measurement" if count > 1 else "")
         lines.append(f"  {blocks}{runs}, {spec.num_threads} thread" + "s" * (spec.num_threads > 1))
         spread = self.iqr / self.median
         if self.has_warnings:
-            cause = ("This suggests that something else took time." if spread >= _DOUBTFUL
-                     else "Something else may have taken time.")
-            lines += [f"  WARNING: the interquartile range is {spread:.1%} of the median.", f"           {cause}"]
+            cause = (
+                "This suggests that something else took time."
+                if spread >= _DOUBTFUL
+                else "Something else may have taken time."
+            )
+            lines += [
+                f"  WARNING: the interquartile range is {spread:.1%} of the median.",
+                f"           {cause}",
+            ]
         return "\n".join(lines)
 
     __repr__ = __str__

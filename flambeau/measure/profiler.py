@@ -17,8 +17,15 @@ from flambeau.measure.events import from_spans
 from flambeau.measure.recorder import Recorder, record_function
 from flambeau.measure.trace_file import write_trace
 
-__all__ = ["ProfilerAction", "ProfilerActivity", "profile", "record_function", "schedule",
-           "supported_activities", "tensorboard_trace_handler"]
+__all__ = [
+    "ProfilerAction",
+    "ProfilerActivity",
+    "profile",
+    "record_function",
+    "schedule",
+    "supported_activities",
+    "tensorboard_trace_handler",
+]
 
 
 class ProfilerActivity(enum.Enum):
@@ -50,8 +57,9 @@ def supported_activities():
 
 
 def schedule(*, wait, warmup, active, repeat=0, skip_first=0, skip_first_wait=0):
-    """A function from the number of a step to its action: after `skip_first` steps, over and over (`repeat` times; 0:
-    without end), `wait` steps of nothing, `warmup` steps, `active` steps recorded, the last of them saved.
+    """A function from the number of a step to its action: after `skip_first` steps, over and over (`repeat`
+    times; 0: without end), `wait` steps of nothing, `warmup` steps, `active` steps recorded, the last of
+    them saved.
 
     With `skip_first_wait` not 0 the first cycle does not wait.
 
@@ -60,10 +68,14 @@ def schedule(*, wait, warmup, active, repeat=0, skip_first=0, skip_first_wait=0)
     ['NONE', 'WARMUP', 'RECORD', 'RECORD_AND_SAVE', 'NONE']
     """
     if min(wait, warmup, repeat, skip_first) < 0 or active < 1:
-        raise AssertionError("[schedule] wait, warmup, repeat and skip_first are not negative, active is positive: got "
-                             f"{wait}, {warmup}, {repeat}, {skip_first}, {active}")
+        raise AssertionError(
+            "[schedule] wait, warmup, repeat and skip_first are not negative, active is positive: got "
+            f"{wait}, {warmup}, {repeat}, {skip_first}, {active}"
+        )
     if warmup == 0:
-        warnings.warn("[schedule] without warmup the first recorded step also has what is done once", stacklevel=2)
+        warnings.warn(
+            "[schedule] without warmup the first recorded step also has what is done once", stacklevel=2
+        )
 
     def action(step):
         step -= skip_first
@@ -92,6 +104,7 @@ def tensorboard_trace_handler(dir_name, worker_name=None, use_gzip=False):
         worker_name: what files begin with; None: the host and the process.
         use_gzip: pack them.
     """
+
     def handle(profiler):
         import socket
         import time
@@ -104,24 +117,41 @@ def tensorboard_trace_handler(dir_name, worker_name=None, use_gzip=False):
     return handle
 
 
-class profile:          # noqa: N801 - PyTorch's name
+class profile:  # noqa: N801 - PyTorch's name
     """Profiles a block: the ops that this thread calls, backward passes node by node, steps of optimizers.
 
     Args:
         activities: what is profiled; the CPU, whatever is asked for.
-        schedule: a function from the number of a step to its ProfilerAction, see `schedule`; None: all is recorded.
+        schedule: a function from the number of a step to its ProfilerAction, see `schedule`; None: all is
+            recorded.
         on_trace_ready: function(profile), called when a recording has ended.
-        record_shapes, profile_memory, with_stack, with_flops: also note shapes of inputs, bytes, calling lines of the
-            program, counts of operations.
+        record_shapes, profile_memory, with_stack, with_flops: also note shapes of inputs, bytes, calling
+            lines of the program, counts of operations.
     """
 
-    def __init__(self, *, activities=None, schedule=None, on_trace_ready=None, record_shapes=False, profile_memory=False,
-                 with_stack=False, with_flops=False, with_modules=False, experimental_config=None,
-                 execution_trace_observer=None, acc_events=False, use_cuda=None, custom_trace_id_callback=None,
-                 post_processing_timeout_s=None):
+    def __init__(
+        self,
+        *,
+        activities=None,
+        schedule=None,
+        on_trace_ready=None,
+        record_shapes=False,
+        profile_memory=False,
+        with_stack=False,
+        with_flops=False,
+        with_modules=False,
+        experimental_config=None,
+        execution_trace_observer=None,
+        acc_events=False,
+        use_cuda=None,
+        custom_trace_id_callback=None,
+        post_processing_timeout_s=None,
+    ):
         self.activities = set(activities or {ProfilerActivity.CPU})
         if absent := sorted(each.name for each in self.activities if each is not ProfilerActivity.CPU):
-            warnings.warn(f"[profile] {', '.join(absent)}: no such device here, the CPU is profiled", stacklevel=2)
+            warnings.warn(
+                f"[profile] {', '.join(absent)}: no such device here, the CPU is profiled", stacklevel=2
+            )
         self.schedule = schedule or (lambda step: ProfilerAction.RECORD)
         self._steps = schedule is not None
         self.on_trace_ready, self.profile_memory = on_trace_ready, profile_memory
@@ -155,7 +185,9 @@ class profile:          # noqa: N801 - PyTorch's name
         self._end_step()
         self.step_num += 1
         self.current_action = self.schedule(self.step_num)
-        if self._recorder is not None and (before is ProfilerAction.RECORD_AND_SAVE or self.current_action not in _RECORDING):
+        if self._recorder is not None and (
+            before is ProfilerAction.RECORD_AND_SAVE or self.current_action not in _RECORDING
+        ):
             self._end(save=before is ProfilerAction.RECORD_AND_SAVE)
         if self.current_action in _RECORDING:
             if self._recorder is None:
@@ -205,7 +237,8 @@ class profile:          # noqa: N801 - PyTorch's name
         return merged if not self._steps else _merge_steps(merged)
 
     def export_chrome_trace(self, path):
-        """Write the events as a file that chrome://tracing and Perfetto show; packed if its name ends in .gz."""
+        """Write the events as a file that chrome://tracing and Perfetto show; packed if its name ends in
+        .gz."""
         write_trace(path, self.events(), self._metadata)
 
     def export_stacks(self, path, metric="self_cpu_time_total"):
@@ -219,6 +252,7 @@ class profile:          # noqa: N801 - PyTorch's name
     def add_metadata_json(self, key, value):
         """A value in JSON to be written into traces."""
         import json
+
         self._metadata[key] = json.loads(value)
 
     def toggle_collection_dynamic(self, enable, activities):

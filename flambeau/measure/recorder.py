@@ -1,7 +1,8 @@
-"""The recorder of a profile: an interposer that notes when each op, backward node and named block began and ended.
+"""The recorder of a profile: an interposer that notes when each op, backward node and named block began and
+ended.
 
-While none is there, nothing is noted and nothing costs. While one is, each call takes a detour through Python of some
-microseconds; the times that it notes are those of the call itself.
+While none is there, nothing is noted and nothing costs. While one is, each call takes a detour through
+Python of some microseconds; the times that it notes are those of the call itself.
 """
 
 import functools
@@ -19,11 +20,25 @@ from flambeau.runtime._core import Tensor
 __all__ = ["Recorder", "Span", "record_function"]
 
 # PyTorch's names of what is called otherwise here
-_NAMES = {"uniform_like": "uniform_", "normal_like": "normal_", "integer_like": "random_", "cast": "to", "copy": "copy_",
-          "slice_": "slice", "attention": "scaled_dot_product_attention", "max_along": "max", "min_along": "min",
-          "batch_norm_train": "batch_norm", "batch_norm_eval": "batch_norm", "dropout_with_key": "dropout",
-          "dropout_with_mask": "dropout", "recurrent_layer": "rnn", "iota": "arange", "_true_starts": "count_nonzero",
-          "_true_places": "nonzero"}
+_NAMES = {
+    "uniform_like": "uniform_",
+    "normal_like": "normal_",
+    "integer_like": "random_",
+    "cast": "to",
+    "copy": "copy_",
+    "slice_": "slice",
+    "attention": "scaled_dot_product_attention",
+    "max_along": "max",
+    "min_along": "min",
+    "batch_norm_train": "batch_norm",
+    "batch_norm_eval": "batch_norm",
+    "dropout_with_key": "dropout",
+    "dropout_with_mask": "dropout",
+    "recurrent_layer": "rnn",
+    "iota": "arange",
+    "_true_starts": "count_nonzero",
+    "_true_places": "nonzero",
+}
 _DEEPEST = 32
 
 
@@ -46,8 +61,8 @@ class Recorder(interpose.Interposer):
     """Notes spans in `spans`, in the order in which they begin, of this thread, while it is entered.
 
     Args:
-        shapes, memory, stack, flops: also note the shapes of inputs, bytes allocated less those freed, lines of the
-            program, counts of operations.
+        shapes, memory, stack, flops: also note the shapes of inputs, bytes allocated less those freed, lines
+            of the program, counts of operations.
     """
 
     sees_walks = True
@@ -62,8 +77,10 @@ class Recorder(interpose.Interposer):
         from flambeau.optim import optimizer
 
         self.running = True
-        self.handles = [optimizer.register_optimizer_step_pre_hook(self.begin_step),
-                        optimizer.register_optimizer_step_post_hook(self.end_step)]
+        self.handles = [
+            optimizer.register_optimizer_step_pre_hook(self.begin_step),
+            optimizer.register_optimizer_step_post_hook(self.end_step),
+        ]
         return super().__enter__()
 
     def __exit__(self, *error):
@@ -98,7 +115,7 @@ class Recorder(interpose.Interposer):
     # ------------------------------------------------------------------ ops
     def handle(self, operation, args, kwargs):
         if any(getattr(type(each), "is_traced", False) for each in args):
-            return bind(operation, args, kwargs)            # a program is written, nothing is computed
+            return bind(operation, args, kwargs)  # a program is written, nothing is computed
         span = self.begin("aten::" + _NAMES.get(operation.name, operation.name), "op")
         if self.options["shapes"]:
             span.shapes = [list(each.shape) if isinstance(each, Tensor) else [] for each in args]
@@ -163,8 +180,9 @@ def lines_of_program():
     return lines
 
 
-class record_function:          # noqa: N801 - PyTorch's name
-    """A block, or as a decorator a function, that profiles show under `name`; nothing happens without a profile.
+class record_function:  # noqa: N801 - PyTorch's name
+    """A block, or as a decorator a function, that profiles show under `name`; nothing happens without a
+    profile.
 
     >>> from flambeau.measure.profiler import profile
     >>> with profile() as found:
@@ -180,7 +198,11 @@ class record_function:          # noqa: N801 - PyTorch's name
     def __enter__(self):
         self.spans = ()
         if _core.get_mode():
-            self.spans = [(each, each.begin(self.name, "user")) for each in interpose.stack() if isinstance(each, Recorder)]
+            self.spans = [
+                (each, each.begin(self.name, "user"))
+                for each in interpose.stack()
+                if isinstance(each, Recorder)
+            ]
         return self
 
     def __exit__(self, *error):
@@ -192,4 +214,5 @@ class record_function:          # noqa: N801 - PyTorch's name
         def named(*args, **kwargs):
             with record_function(self.name, self.args):
                 return function(*args, **kwargs)
+
         return named

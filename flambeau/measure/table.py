@@ -3,8 +3,15 @@
 __all__ = ["build", "bytes_text", "time_text"]
 
 _TIMES = {"us": 1.0, "ms": 1e3, "s": 1e6}
-_SORTABLE = ("cpu_time", "cpu_time_total", "self_cpu_time_total", "cpu_memory_usage", "self_cpu_memory_usage", "count",
-             "flops")
+_SORTABLE = (
+    "cpu_time",
+    "cpu_time_total",
+    "self_cpu_time_total",
+    "cpu_memory_usage",
+    "self_cpu_memory_usage",
+    "count",
+    "flops",
+)
 _DEVICES = ("cuda", "device", "xpu", "mps", "privateuse1")
 
 
@@ -36,7 +43,7 @@ def _share(part, whole):
 
 
 def _cut(text, width):
-    return text if width is None or len(text) <= width else text[:width - 3] + "..."
+    return text if width is None or len(text) <= width else text[: width - 3] + "..."
 
 
 def sort_key(sort_by):
@@ -63,15 +70,21 @@ def build(events, sort_by, row_limit, widths, header, top_only, unit):
     rows = rows[:row_limit] if row_limit >= 0 else rows
     total = events.self_cpu_time_total
     columns = _columns(events, rows, total, widths, unit)
-    sizes = [max(len(title), *(len(text) for text in texts)) if texts else len(title) for title, texts in columns]
+    sizes = [
+        max(len(title), *(len(text) for text in texts)) if texts else len(title) for title, texts in columns
+    ]
     left = {"Source Location"}
     line = "  ".join("-" * size for size in sizes)
     lines = [line, "  ".join(title.rjust(size) for (title, _), size in zip(columns, sizes)), line]
     if header is not None:
         lines[:0] = ["=" * len(line), header]
     for number in range(len(rows)):
-        lines.append("  ".join(texts[number].ljust(size) if title in left else texts[number].rjust(size)
-                               for (title, texts), size in zip(columns, sizes)))
+        lines.append(
+            "  ".join(
+                texts[number].ljust(size) if title in left else texts[number].rjust(size)
+                for (title, texts), size in zip(columns, sizes)
+            )
+        )
         if events.stacked:
             lines += _further_lines(rows[number], columns, sizes, widths["source"])
     return "\n".join([*lines, line, f"Self CPU time total: {time_text(total, unit)}", ""])
@@ -85,20 +98,29 @@ def _columns(events, rows, total, widths, unit):
         ("Self CPU", [time_text(event.self_cpu_time_total, unit) for event in rows]),
         ("CPU total %", [_share(event.cpu_time_total, total) for event in rows]),
         ("CPU total", [time_text(event.cpu_time_total, unit) for event in rows]),
-        ("CPU time avg", [time_text(event.cpu_time, unit) for event in rows])]
+        ("CPU time avg", [time_text(event.cpu_time, unit) for event in rows]),
+    ]
     if events.profile_memory:
-        columns += [("CPU Mem", [bytes_text(event.cpu_memory_usage) for event in rows]),
-                    ("Self CPU Mem", [bytes_text(event.self_cpu_memory_usage) for event in rows])]
+        columns += [
+            ("CPU Mem", [bytes_text(event.cpu_memory_usage) for event in rows]),
+            ("Self CPU Mem", [bytes_text(event.self_cpu_memory_usage) for event in rows]),
+        ]
     columns.append(("# of Calls", [str(event.count) for event in rows]))
     if events.shaped:
         columns.append(("Input Shapes", [_cut(str(event.input_shapes), widths["shapes"]) for event in rows]))
     if events.stacked:
-        columns.append(("Source Location", [_cut(event.stack[0], widths["source"]) if event.stack else ""
-                                            for event in rows]))
+        columns.append(
+            (
+                "Source Location",
+                [_cut(event.stack[0], widths["source"]) if event.stack else "" for event in rows],
+            )
+        )
     if events.with_flops and any(event.flops for event in rows):
         largest = max(event.flops for event in rows)
-        unit_name, scale = next((pair for pair in (("GFLOPs", 1e9), ("MFLOPs", 1e6), ("KFLOPs", 1e3)) if largest >= pair[1]),
-                                ("FLOPs", 1))
+        unit_name, scale = next(
+            (pair for pair in (("GFLOPs", 1e9), ("MFLOPs", 1e6), ("KFLOPs", 1e3)) if largest >= pair[1]),
+            ("FLOPs", 1),
+        )
         columns.append((f"Total {unit_name}", [flops_text(event.flops, scale) for event in rows]))
     return columns
 

@@ -28,8 +28,8 @@ class Timer:
         global_setup: what runs once, here.
         timer: a function that returns seconds.
         globals: names that the statement may use, besides `torch`.
-        label, sub_label, description, env: what it is called in tables: the table, the row, the column, and the
-            environment.
+        label, sub_label, description, env: what it is called in tables: the table, the row, the column, and
+            the environment.
         num_threads: how many threads kernels may use meanwhile.
 
     >>> measured = Timer("sum(values)", globals={"values": range(10)}).timeit(100)
@@ -39,18 +39,32 @@ class Timer:
 
     _timer_cls = timeit.Timer
 
-    def __init__(self, stmt="pass", setup="pass", global_setup="", timer=timer, globals=None, label=None, sub_label=None,
-                 description=None, env=None, num_threads=1, language=Language.PYTHON):
+    def __init__(
+        self,
+        stmt="pass",
+        setup="pass",
+        global_setup="",
+        timer=timer,
+        globals=None,
+        label=None,
+        sub_label=None,
+        description=None,
+        env=None,
+        num_threads=1,
+        language=Language.PYTHON,
+    ):
         if language not in (Language.PYTHON, "py", "python"):
             if language in (Language.CPP, "cpp", "c++"):
-                raise NotImplementedError("[Timer] statements in C++ are not taken: there is no compiler of C++ here\n"
-                                          "  hint: time the Python call")
+                raise NotImplementedError(
+                    "[Timer] statements in C++ are not taken: there is no compiler of C++ here\n"
+                    "  hint: time the Python call"
+                )
             raise ValueError(f"[Timer] Invalid language `{language}`: 'python' is taken")
         self._globals = dict(globals or {})
         self._globals.setdefault("torch", _namespace())
         stmt, setup = _dedented(stmt), _dedented(setup)
         if global_setup:
-            exec(_dedented(global_setup), self._globals)      # noqa: S102 - the caller's own statement
+            exec(_dedented(global_setup), self._globals)  # noqa: S102 - the caller's own statement
         self._task_spec = TaskSpec(stmt, setup, global_setup, label, sub_label, description, env, num_threads)
         self._timer = self._timer_cls(stmt, setup, timer, self._globals)
 
@@ -70,9 +84,9 @@ class Timer:
 
     def _runs_a_block(self, min_run_time):
         """How many runs take a thousandth of `min_run_time`: calls of the clock then weigh little."""
-        self._timer.timeit(2)                   # what is done once, like making a kernel, is not timed
+        self._timer.timeit(2)  # what is done once, like making a kernel, is not timed
         number = 1
-        while self._timer.timeit(number) < min_run_time / 1000 and number < 10 ** 9:
+        while self._timer.timeit(number) < min_run_time / 1000 and number < 10**9:
             number *= 10
         return number
 
@@ -93,7 +107,8 @@ class Timer:
                     return self._measurement(number, blocks)
 
     def adaptive_autorange(self, threshold=0.1, *, min_run_time=0.01, max_run_time=10.0, callback=None):
-        """A Measurement of blocks of runs, until the middle half of them lies within `threshold` of the median.
+        """A Measurement of blocks of runs, until the middle half of them lies within `threshold` of the
+        median.
 
         It takes at least `min_run_time` and about `max_run_time` seconds at most.
         """
@@ -110,8 +125,10 @@ class Timer:
 
     def collect_callgrind(self, number=100, *, repeats=None, collect_baseline=True, retain_out_file=False):
         """Refused: instructions are not counted here."""
-        raise NotImplementedError("[Timer] instructions are not counted: that takes Valgrind and symbols of C++\n"
-                                  "  hint: blocked_autorange measures time")
+        raise NotImplementedError(
+            "[Timer] instructions are not counted: that takes Valgrind and symbols of C++\n"
+            "  hint: blocked_autorange measures time"
+        )
 
 
 def _dedented(text):
@@ -121,10 +138,11 @@ def _dedented(text):
 def _namespace():
     """What statements may call `torch`: the facade where it is served, else flambeau itself."""
     import sys
+
     return sys.modules.get("torch") or sys.modules["flambeau"]
 
 
-class _threads:         # noqa: N801 - a context
+class _threads:  # noqa: N801 - a context
     """Meanwhile, kernels use so many threads."""
 
     def __init__(self, number):

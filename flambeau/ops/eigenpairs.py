@@ -1,16 +1,15 @@
 """The largest or smallest eigenpairs of a symmetric pencil, under the name of the iterative method that
 others use."""
 
-from collections import namedtuple
-
 from flambeau.base.errors import ShapeError, fail
 from flambeau.ops.linalg_functions import cholesky, eigh, solve_triangular
+from flambeau.ops.results import result_tuple
 from flambeau.ops.spec import public
 from flambeau.ops.structure import flip
 from flambeau.ops.view import narrow, transpose
 from flambeau.types.shape import show_shape
 
-Eigenpairs = namedtuple("lobpcg", ("eigenvalues", "eigenvectors"))
+Eigenpairs = result_tuple("lobpcg", ("eigenvalues", "eigenvectors"))
 
 
 @public(method=False)

@@ -1,7 +1,5 @@
 """The largest and smallest element along one axis and where it stands: max, min, argmax, argmin."""
 
-from collections import namedtuple
-
 from flambeau.base.errors import ArgumentError, fail
 from flambeau.base.lazy import LazyModule
 from flambeau.ops.elementwise import EVERY, maximum, minimum
@@ -9,6 +7,7 @@ from flambeau.ops.index import gather_sum
 from flambeau.ops.kinds import Template
 from flambeau.ops.out import with_out
 from flambeau.ops.reduce import amax, amin, highest, lowest
+from flambeau.ops.results import result_tuple
 from flambeau.ops.samples import ulps, unary_samples
 from flambeau.ops.spec import op, public
 from flambeau.ops.view import reshape
@@ -89,8 +88,8 @@ class MinAlong(ExtremeAlong):
     reference = _reference("argmin")
 
 
-Max = namedtuple("max", ("values", "indices"))
-Min = namedtuple("min", ("values", "indices"))
+Max = result_tuple("max", ("values", "indices"))
+Min = result_tuple("min", ("values", "indices"))
 
 
 @public()

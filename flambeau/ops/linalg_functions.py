@@ -1,7 +1,5 @@
 """The functions of `flambeau.linalg`: plain Python over the dense ops of `linalg` and other ops."""
 
-from collections import namedtuple
-
 from flambeau.base.errors import DTypeError, ShapeError, fail
 from flambeau.ops import linalg as dense, linalg_lu as elimination
 from flambeau.ops.complex_kernels import conjugate, parts
@@ -14,6 +12,7 @@ from flambeau.ops.linalg_lu import zero_one_permutation
 from flambeau.ops.matmul import matmul
 from flambeau.ops.out import with_out
 from flambeau.ops.reduce import amax, sum as total
+from flambeau.ops.results import result_tuple
 from flambeau.ops.spec import public
 from flambeau.ops.triangles import _eye_like, _lower_triangle, _upper_triangle
 from flambeau.ops.mathematics import log
@@ -22,17 +21,17 @@ from flambeau.runtime._core import Tensor
 from flambeau.types.dtype import int32, int64
 
 FINFO_EPS = {"float32": 2.0 ** -23, "float64": 2.0 ** -52}
-InvEx = namedtuple("linalg_inv_ex", ("inverse", "info"))
-SolveEx = namedtuple("linalg_solve_ex", ("result", "info"))
-CholeskyEx = namedtuple("linalg_cholesky_ex", ("L", "info"))
-Lstsq = namedtuple("linalg_lstsq", ("solution", "residuals", "rank", "singular_values"))
-Lu = namedtuple("linalg_lu", ("P", "L", "U"))
-LuFactor = namedtuple("linalg_lu_factor", ("LU", "pivots"))
-Geqrf = namedtuple("geqrf", ("a", "tau"))
-Qr = namedtuple("linalg_qr", ("Q", "R"))
-Svd = namedtuple("linalg_svd", ("U", "S", "Vh"))
-OldSvd = namedtuple("svd", ("U", "S", "V"))
-TriangularSolve = namedtuple("triangular_solve", ("solution", "cloned_coefficient"))
+InvEx = result_tuple("linalg_inv_ex", ("inverse", "info"))
+SolveEx = result_tuple("linalg_solve_ex", ("result", "info"))
+CholeskyEx = result_tuple("linalg_cholesky_ex", ("L", "info"))
+Lstsq = result_tuple("linalg_lstsq", ("solution", "residuals", "rank", "singular_values"))
+Lu = result_tuple("linalg_lu", ("P", "L", "U"))
+LuFactor = result_tuple("linalg_lu_factor", ("LU", "pivots"))
+Geqrf = result_tuple("geqrf", ("a", "tau"))
+Qr = result_tuple("linalg_qr", ("Q", "R"))
+Svd = result_tuple("linalg_svd", ("U", "S", "Vh"))
+OldSvd = result_tuple("svd", ("U", "S", "V"))
+TriangularSolve = result_tuple("triangular_solve", ("solution", "cloned_coefficient"))
 
 
 # ------------------------------------------------------------------------------ helpers

@@ -6,18 +6,17 @@ where a block of one row was exchanged with row p, twice -p for a block of two w
 """
 
 import math
-from collections import namedtuple
-
 from flambeau.base.errors import ShapeError, fail
 from flambeau.base.lazy import LazyModule
 from flambeau.ops.complex_kernels import conjugate
 from flambeau.ops.linalg import Dense, LinAlgError, matrices, symmetric_samples
 from flambeau.ops.out import with_out
+from flambeau.ops.results import result_tuple
 from flambeau.ops.spec import op
 from flambeau.types.dtype import int32
 
 numpy = LazyModule("numpy")
-Factor = namedtuple("linalg_ldl_factor", ("LD", "pivots"))
+Factor = result_tuple("linalg_ldl_factor", ("LD", "pivots"))
 GROWTH = (1 + math.sqrt(17)) / 8        # a pivot this part of the others bounds the growth of elements
 
 

@@ -6,6 +6,13 @@ from flambeau.runtime._core import Tensor
 from flambeau.types.dtype import scalar_dtype
 
 
+def is_sizes_only(value):
+    """True for a meta tensor and for a tuple with one."""
+    if isinstance(value, tuple):
+        return any(map(is_sizes_only, value))
+    return isinstance(value, Tensor) and value.is_shape_only
+
+
 def sizes_only(operation, values):
     """The result of a call as meta tensors."""
     operands, attrs = operation.split(values)

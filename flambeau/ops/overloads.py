@@ -1,6 +1,7 @@
 """Ops by the names that dispatch modes see: `aten.add.Tensor`, and the modes themselves.
 
-A TorchDispatchMode sees the ops of the house, one call each: a composite op (`linear`, `layer_norm`) is one call, and what
+A TorchDispatchMode sees the ops of the house, one call each: a composite op (`linear`, `layer_norm`) is
+one call, and what
 backward kernels compute is not seen. The names are those of the house's ops under `aten`.
 """
 
@@ -94,7 +95,12 @@ def overload_of(function, args):
     operation = function.__self__.python if isinstance(function, BuiltinFunctionType) else None
     name = function.__name__ if operation is None else operation.name
     form = "default"
-    if operation is not None and operation.kind == "elementwise" and len(operation.operands) == 2 and len(args) > 1:
+    if (
+        operation is not None
+        and operation.kind == "elementwise"
+        and len(operation.operands) == 2
+        and len(args) > 1
+    ):
         form = "Tensor" if isinstance(args[1], Tensor) else "Scalar"
     return getattr(packet(name, function), form)
 

@@ -1,10 +1,14 @@
 """Who takes a call in place of the house: function modes, and arguments whose type has `__torch_function__`.
 
-The native path never looks for them: a mode closes it, and it takes no other types than Tensor and Parameter. What it
-leaves reaches `bind`, which asks `claim` here. Public operations that are plain Python functions have no such place.
+The native path never looks for them: a mode closes it, and it takes no other types than Tensor and
+Parameter. What it
+leaves reaches `bind`, which asks `claim` here. Public operations that are plain Python functions have no
+such place.
 They get one when the first mode is entered or the first type with a `__torch_function__` is met: from then on
-(`open_doors`) the code of each function is a door that asks `claim` and then runs what stood there before. The
-function objects stay what they are, wherever they have been imported to; a program without overrides pays nothing.
+(`open_doors`) the code of each function is a door that asks `claim` and then runs what stood there before.
+The
+function objects stay what they are, wherever they have been imported to; a program without overrides pays
+nothing.
 """
 
 import threading
@@ -16,8 +20,8 @@ from flambeau.runtime._core import Tensor
 
 
 class _Thread(threading.local):
-    handling = None         # the function that an override has in hand
-    types_ask = True        # False: types are not asked (inside their default implementation)
+    handling = None  # the function that an override has in hand
+    types_ask = True  # False: types are not asked (inside their default implementation)
     modes_ask = True
 
 
@@ -46,7 +50,17 @@ class asking:
 
 
 # ------------------------------------------------------------------------------ who claims a call
-_PLAIN = {Tensor, int, float, bool, complex, str, type(None), slice, type(Ellipsis)}      # types that claim nothing
+_PLAIN = {
+    Tensor,
+    int,
+    float,
+    bool,
+    complex,
+    str,
+    type(None),
+    slice,
+    type(Ellipsis),
+}  # types that claim nothing
 _MOST_PLAIN = 2000
 
 
@@ -63,7 +77,8 @@ def carries(kind):
 
 
 def carriers(values):
-    """The values, also inside lists and tuples, whose types carry an override: one a type, subclasses first."""
+    """The values, also inside lists and tuples, whose types carry an override: one a type, subclasses
+    first."""
     found = []
     for value in values:
         if type(value) in _PLAIN:
@@ -99,7 +114,7 @@ def hand_over(function, found, args, kwargs):
     """The result of a call that `found`, or the innermost mode, claims."""
     open_doors()
     before = THREAD.handling
-    if before == function:              # `Tensor.add`, handed on, comes back as the op's function: `torch.add`
+    if before == function:  # `Tensor.add`, handed on, comes back as the op's function: `torch.add`
         function = before
     THREAD.handling = function
     try:
@@ -117,14 +132,18 @@ def _asked(function, found, args, kwargs):
     for value in found:
         override = type(value).__torch_function__
         if not isinstance(override, MethodType):
-            override = value.__torch_function__         # a plain or static method
+            override = value.__torch_function__  # a plain or static method
         result = override(function, types, args, kwargs)
         if result is not NotImplemented:
             return result
     if not found:
-        raise TypeError(f"the mode returned NotImplemented for {shown(function)}, and no argument overrides it")
-    raise TypeError(f"Multiple dispatch failed for {shown(function)!r}; all __torch_function__ handlers returned "
-                    f"NotImplemented: no implementation found on types that implement __torch_function__: {list(types)}")
+        raise TypeError(
+            f"the mode returned NotImplemented for {shown(function)}, and no argument overrides it"
+        )
+    raise TypeError(
+        f"Multiple dispatch failed for {shown(function)!r}; all __torch_function__ handlers returned "
+        f"NotImplemented: no implementation found on types that implement __torch_function__: {list(types)}"
+    )
 
 
 def _by_mode(function, types, args, kwargs):
@@ -147,15 +166,18 @@ _HOOKS = {"methods": lambda seen: None, "functions": None, "name": lambda functi
 
 
 def set_hooks(**hooks):
-    """Name who stands above: `methods(seen)` shows methods of Tensor to modes or hides them (tensor/subclass.py),
+    """Name who stands above: `methods(seen)` shows methods of Tensor to modes or hides them
+    (tensor/subclass.py),
     `functions()` lists the public Python functions, `name(function)` knows their full names."""
     _HOOKS.update(hooks)
 
 
 class TorchFunctionMode:
-    """`with mode:` hands every public call of the thread to `mode.__torch_function__(func, types, args, kwargs)`.
+    """`with mode:` hands every public call of the thread to `mode.__torch_function__(func, types, args,
+    kwargs)`.
 
-    The innermost mode comes first. While it handles a call it is switched off, so `func(*args, **kwargs)` goes on to
+    The innermost mode comes first. While it handles a call it is switched off, so `func(*args, **kwargs)`
+    goes on to
     the next outer mode, then to the types of the arguments, then to the house.
 
     Example::
@@ -193,7 +215,7 @@ class TorchFunctionMode:
         return cls(*args, **kwargs)
 
 
-_ENTERED = [0, threading.Lock()]        # modes of all threads
+_ENTERED = [0, threading.Lock()]  # modes of all threads
 
 
 def _mode_entered(step):
@@ -206,7 +228,7 @@ def _mode_entered(step):
 
 
 # ------------------------------------------------------------------------------ doors of Python functions
-_DOORS = []         # (function, what it ran before)
+_DOORS = []  # (function, what it ran before, do types claim it?)
 _NUMBER = 123456789
 _TEMPLATE = """
 def outer({cells}):
@@ -216,7 +238,7 @@ def outer({cells}):
         return enter({number}, args, kwargs)
     return call
 """
-_templates = {}     # number of cells -> code of a door
+_templates = {}  # number of cells -> code of a door
 _open = False
 
 
@@ -225,24 +247,37 @@ def open_doors():
     global _open
     if not _open and _HOOKS["functions"] is not None:
         _open = True
-        for function in _HOOKS["functions"]():
-            open_door(function)
+        for function, by_types in _HOOKS["functions"]():
+            open_door(function, by_types)
 
 
-def open_door(function):
-    """Make the code of `function` a door; attributes, signature and identity stay."""
-    inside = FunctionType(function.__code__, function.__globals__, function.__name__, function.__defaults__,
-                          function.__closure__)
+def open_door(function, by_types=True):
+    """Make the code of `function` a door; attributes, signature and identity stay.
+
+    Not `by_types`: only modes are asked, arguments of whatever type are taken for plain ones.
+    """
+    inside = FunctionType(
+        function.__code__,
+        function.__globals__,
+        function.__name__,
+        function.__defaults__,
+        function.__closure__,
+    )
     inside.__kwdefaults__, inside.__qualname__ = function.__kwdefaults__, function.__qualname__
     inside.__dict__.update(function.__dict__)
-    function.__wrapped__ = inside               # where inspect.signature looks
+    function.__wrapped__ = inside  # where inspect.signature looks
     before = function.__code__
     template = _door_code(len(before.co_freevars))
     constants = tuple(len(_DOORS) if each == _NUMBER else each for each in template.co_consts)
-    _DOORS.append((function, inside))
+    _DOORS.append((function, inside, by_types))
     function.__defaults__ = function.__kwdefaults__ = None
-    function.__code__ = template.replace(co_consts=constants, co_name=before.co_name, co_qualname=before.co_qualname,
-                                         co_filename=before.co_filename, co_firstlineno=before.co_firstlineno)
+    function.__code__ = template.replace(
+        co_consts=constants,
+        co_name=before.co_name,
+        co_qualname=before.co_qualname,
+        co_filename=before.co_filename,
+        co_firstlineno=before.co_firstlineno,
+    )
 
 
 def _door_code(count):
@@ -250,15 +285,20 @@ def _door_code(count):
     if count not in _templates:
         scope = {}
         cells = "".join(f"cell_{i}, " for i in range(count))
-        exec(_TEMPLATE.format(cells=cells, number=_NUMBER), scope)      # noqa: S102 - our own text
+        exec(_TEMPLATE.format(cells=cells, number=_NUMBER), scope)  # noqa: S102 - our own text
         _templates[count] = scope["outer"](*range(count)).__code__
     return _templates[count]
 
 
 def enter(number, args, kwargs):
     """What a door does."""
-    function, inside = _DOORS[number]
+    function, inside, by_types = _DOORS[number]
     found = claim(args, kwargs)
+    if found and not by_types:
+        found = claim((), {})
+        if found is None:
+            with asking(False):
+                return inside(*args, **kwargs)
     if found is None:
         return inside(*args, **kwargs)
     return hand_over(function, found, args, kwargs)

@@ -12,7 +12,7 @@ from flambeau.ops.interpose import visible
 from flambeau.ops.join import cat
 from flambeau.ops.kinds import Composite
 from flambeau.ops.samples import ulps, unary_samples
-from flambeau.ops.spec import op, public
+from flambeau.ops.spec import as_int, op, public
 from flambeau.ops.view import narrow
 from flambeau.types.dtype import int64
 from flambeau.types.shape import show_shape
@@ -30,7 +30,7 @@ def pad(input, pad, mode="constant", value=None):
         mode: 'constant' (`value`, default 0), 'reflect' (mirrored at the border element), 'replicate' (the
             border element again), 'circular' (the other end).
     """
-    pad = tuple(pad)
+    pad = tuple(map(as_int, pad))
     if len(pad) % 2:
         fail("pad", "Padding length must be divisible by 2", pad, kind=RuntimeError)
     if len(pad) // 2 > input.ndim:

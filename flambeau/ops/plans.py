@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from flambeau.base.errors import ArgumentError, fail
 from flambeau.ir.graph import Graph, Literal, Node, Value
 from flambeau.ops import trace
+from flambeau.ops.meta import is_sizes_only, sizes_only
 from flambeau.ops.wrapped import wrapped_among
 from flambeau.runtime import _core
 from flambeau.runtime._core import Tensor
@@ -126,8 +127,7 @@ def operand_of(index, tensor):
 
 def run(operation, values):
     """Run an op that is looked up by signature: find or make its plan, run it, record it."""
-    if any(isinstance(v, Tensor) and v.is_shape_only for v in values.values()):
-        from flambeau.ops.meta import sizes_only
+    if any(map(is_sizes_only, values.values())):
         return sizes_only(operation, values)
     plan, operands = plan_of(operation, values)
     _LAST[operation] = plan

@@ -19,7 +19,7 @@ from flambeau.ops.out import with_out
 from flambeau.ops.reduce import amax, amin, mean
 from flambeau.ops.resample import resample_axis
 from flambeau.ops.samples import ulps
-from flambeau.ops.spec import op, public
+from flambeau.ops.spec import as_int, op, public
 from flambeau.ops.view import flatten, reshape, squeeze
 from flambeau.runtime._core import Tensor
 from flambeau.ops.window import max_pool2d_with_indices, pool_params, pool_size, unfold
@@ -120,6 +120,7 @@ class AveragePlanesGradient(Averaging):
 # ------------------------------------------------------------------------------ windows of any rank
 def numbers_of(value, rank, name, what):
     """An int or a sequence of `rank` (or one) ints as a tuple."""
+    value = as_int(value)
     values = (value,) * rank if isinstance(value, int) else tuple(value)
     values = values * rank if len(values) == 1 else values
     if len(values) != rank:

@@ -172,6 +172,12 @@ class DropoutWithMask(Composite):
     numbers = True
     dtypes = FLOATING
 
+    def samples(rng, shape):
+        return [rng.uniform(-3, 3, shape), rng.uniform(-1, 1, shape) > 0, numpy.array(1.25)]
+
+    def reference(input, mask, scale):
+        return numpy.where(mask, input * scale, 0.0)
+
     def compute(input, mask, scale):
         return where(mask, input * scale, 0.0)
 

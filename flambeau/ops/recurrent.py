@@ -14,6 +14,7 @@ from flambeau.ops.mathematics import tanh
 from flambeau.ops.loss import same_sizes
 from flambeau.ops.elementwise import where
 from flambeau.ops.matmul import linear, mm, same_dtype
+from flambeau.ops.meta import sizes_only
 from flambeau.ops.normalize import narrow, widen
 from flambeau.ops.reduce import sum as total
 from flambeau.ops.samples import ulps
@@ -59,6 +60,8 @@ class Step(Composite):
     def eager(self, values):
         """Plans stand under keys that no call has: the native path would use them without `prepare`."""
         operands, attrs = self.split(values)
+        if any(x.is_shape_only for x in operands):
+            return sizes_only(self, values)
         key = _core.signature_of(tuple(values.values()), self.native.operand_mask, ("checked",))
         plan = None if key is None else self.native.plans.get(key)
         if plan is None:

@@ -26,7 +26,9 @@ COMPLEX = {complex64: float32, complex128: float64}
 
 def read_as(x, shape, strides, dtype):
     """The memory of x from its first element on as another dtype."""
-    room = 0 if x.is_shape_only else len(x.storage_) - x.storage_offset() * x.element_size()
+    if x.is_shape_only:
+        return _core.shape_only(tuple(shape), dtype)
+    room = len(x.storage_) - x.storage_offset() * x.element_size()
     return _core.from_memory(x.data_ptr(), room, x.detach(), tuple(shape), tuple(strides), 0, dtype)
 
 

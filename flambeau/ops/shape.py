@@ -14,7 +14,7 @@ from flambeau.ops.kinds import View
 from flambeau.ops.out import with_out
 from flambeau.ops.reduce import sum as total
 from flambeau.ops.samples import unary_samples
-from flambeau.ops.spec import FUNCTIONS, REGISTRY, op, public
+from flambeau.ops.spec import FUNCTIONS, REGISTRY, as_int, op, public
 from flambeau.ops.strided import as_strided, overlaps, strided_put
 from flambeau.ops.view import clone, expand, narrow, permute, reshape, slice_, transpose, unslice, unsqueeze
 from flambeau.runtime import _core
@@ -135,6 +135,7 @@ diagonal, unfold = REGISTRY["diagonal"].function, REGISTRY["unfold"].function
 @public(aliases=("moveaxis",))
 def movedim(input, source, destination):
     """The axes `source` moved to the places `destination`; the others keep their order."""
+    source, destination = as_int(source), as_int(destination)
     count = [1 if isinstance(axes, int) else len(axes) for axes in (source, destination)]
     if count[0] != count[1]:
         fail("movedim", "source and destination differ in length", (source, destination), "as many of both")
@@ -325,6 +326,7 @@ def tensor_list(tensors):
 def unflatten(input, dim, sizes):
     """Axis `dim` split into axes of `sizes`; one may be -1."""
     dim = normalize_axis(dim, input.ndim, "unflatten")
+    sizes = as_int(sizes)
     sizes = (sizes,) if isinstance(sizes, int) else tuple(sizes)
     if not sizes:
         fail("unflatten", "sizes must be non-empty", sizes)
@@ -388,7 +390,7 @@ def parts(input, dim, sizes):
 @public(aliases=("unsafe_split",))
 def split(tensor, split_size_or_sections=None, dim=0, *, split_size=None):
     """Parts of `split_size` along `dim` (the last may be smaller), or of the sizes of a list."""
-    sizes = split_size_or_sections if split_size is None else split_size
+    sizes = as_int(split_size_or_sections if split_size is None else split_size)
     if not isinstance(sizes, int):
         return split_with_sizes(tensor, sizes, dim)
     dim = _split_axis("split", tensor, dim)

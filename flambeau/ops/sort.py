@@ -5,8 +5,6 @@ back to where they stood. NaN counts as larger than every number, and equal elem
 """
 
 import math
-from collections import namedtuple
-
 from flambeau.base.errors import ArgumentError, fail
 from flambeau.base.lazy import LazyModule
 from flambeau.ops.chosen import true_places
@@ -19,10 +17,11 @@ from flambeau.ops.join import cat
 from flambeau.ops.kinds import Composite, Template
 from flambeau.ops.out import with_out
 from flambeau.ops.reduce import sum
+from flambeau.ops.results import result_tuple
 from flambeau.ops.samples import ulps, unary_samples
 from flambeau.ops.scan import cummax, cumsum
 from flambeau.ops.scatter import scatter_elements
-from flambeau.ops.spec import op, public
+from flambeau.ops.spec import as_int, op, public
 from flambeau.ops.view import clone, narrow, reshape, squeeze
 from flambeau.ops.write import number_in_memory
 from flambeau.runtime._core import Tensor
@@ -173,16 +172,16 @@ def msort(input):
 
 
 # ------------------------------------------------------------------------------ chosen by rank
-Kthvalue = namedtuple("kthvalue", ("values", "indices"))
-Median = namedtuple("median", ("values", "indices"))
-Nanmedian = namedtuple("nanmedian", ("values", "indices"))
+Kthvalue = result_tuple("kthvalue", ("values", "indices"))
+Median = result_tuple("median", ("values", "indices"))
+Nanmedian = result_tuple("nanmedian", ("values", "indices"))
 
 
 @public()
 @with_out
 def kthvalue(input, k, dim=-1, keepdim=False):
     """(values, indices) of the k-th smallest element along `dim`, counted from 1."""
-    dim = line_axis("kthvalue", input, dim)
+    dim, k = line_axis("kthvalue", input, dim), as_int(k)
     check_rank("kthvalue", input, k, dim, 1)
     return Kthvalue(*_at_rank(input, k - 1, dim, keepdim))
 

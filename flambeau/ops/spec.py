@@ -11,6 +11,7 @@ import sys
 
 from flambeau.base.errors import ArgumentError, DTypeError, fail
 from flambeau.ops import interpose, overrides
+from flambeau.ops.results import result_tuple
 from flambeau.ops.wrapped import wrapped_among
 from flambeau.runtime import _core
 from flambeau.runtime._core import Tensor
@@ -19,6 +20,8 @@ from flambeau.types.dtype import category, on_default_change
 REGISTRY = {}
 _NUMPY_NAMES = {"axis": "dim", "axes": "dim", "keepdims": "keepdim", "x": "input", "x1": "input", "x2": "other"}
 _REQUIRED = inspect.Parameter.empty
+_SIZES = frozenset(("dim", "dims", "dim0", "dim1", "dim2", "dimension", "k", "size", "sizes", "shape", "offset", "diagonal",
+                    "step", "source", "destination", "kernel_size", "stride", "padding", "dilation", "pad"))
 
 
 def snake_case(name):
@@ -62,6 +65,8 @@ class Op:
         if self.numbers:
             for i, n in enumerate(self.parameters):
                 mask |= (n in self.operands) << i
+        self.sizes = () if self.internal else tuple((self.order[n], n) for n in self.parameters
+                                                    if n in _SIZES and n not in self.operands)
         self.native = _core.NativeOp(self, self.name, self.native_arity(), self.differentiable, mask,
                                      inspect.cleandoc(type(self).__doc__ or ""))
         self.function = self.native.function()
@@ -151,10 +156,9 @@ class Op:
 
     def pack(self, results):
         """Several results as a tuple with the op's field names."""
-        from collections import namedtuple
         made = self.__dict__.get("result_type")
         if made is None:
-            made = self.__dict__["result_type"] = namedtuple(self.name, self.outputs)
+            made = self.__dict__["result_type"] = result_tuple(self.name, self.outputs)
         return made(*results)
 
     def infer(self, inputs, attrs):
@@ -228,7 +232,8 @@ def renamed(kwargs):
 
 def with_numpy_names(function):
     """The function itself, or one that takes `axis` for its `dim` too."""
-    names = inspect.signature(function).parameters
+    code = inspect.unwrap(function).__code__
+    names = code.co_varnames[:code.co_argcount + code.co_kwonlyargcount]
     if "dim" not in names or "axis" in names or getattr(function, "takes_numpy_names", False):
         return function
 
@@ -262,6 +267,8 @@ def bind(operation, args, kwargs):
     if _core.get_mode() and interpose.stack():
         return interpose.intercept(operation, args, kwargs)
     out = kwargs.pop("out", None) if kwargs else None
+    if operation.sizes:
+        args, kwargs = _with_int_sizes(operation, args, kwargs)
     if any(map(_COMPLEX["is_complex"], args)) or any(map(_COMPLEX["is_complex"], kwargs.values())):
         result = _COMPLEX["call"](operation, args, kwargs)
         if result is not NotImplemented:
@@ -284,6 +291,28 @@ def bind(operation, args, kwargs):
             return result
         (plans.remember_view if operation.kind == "view" else plans.remember)(operation, args, kwargs, values, result)
     return result
+
+
+def as_int(value):
+    """The int of an integer tensor of one element, also in a sequence; anything else as it is."""
+    if isinstance(value, Tensor) and value.dtype.kind in "iu" and value.numel() == 1:
+        return int(value)
+    if isinstance(value, (tuple, list)) and any(isinstance(v, Tensor) for v in value):
+        return tuple(map(as_int, value))
+    return value
+
+
+def _with_int_sizes(operation, args, kwargs):
+    """The arguments, where tensors that stand for sizes, axes or counts are ints: they are no operands."""
+    last = None if operation.variadic is None else operation.order[operation.variadic]
+    for place, name in operation.sizes:
+        if place < len(args):
+            rest = args[place:] if place == last else args[place:place + 1]
+            if any(isinstance(v, (Tensor, tuple, list)) for v in rest):
+                args = (*args[:place], *map(as_int, rest), *args[place + len(rest):])
+        elif isinstance(kwargs.get(name), (Tensor, tuple, list)):
+            kwargs = {**kwargs, name: as_int(kwargs[name])}
+    return args, kwargs
 
 
 def _find_tracer(values):

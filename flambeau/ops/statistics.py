@@ -2,8 +2,6 @@
 
 import builtins
 import math
-from collections import namedtuple
-
 from flambeau.base.errors import DTypeError, ShapeError, fail
 from flambeau.base.lazy import LazyModule
 from flambeau.ops.chosen import counts_of
@@ -19,6 +17,7 @@ from flambeau.ops.mathematics import sqrt
 from flambeau.ops.normalize import narrow, norm, var_mean, widen
 from flambeau.ops.out import with_out
 from flambeau.ops.reduce import all as every, amax, amin, any as some, mean, sum
+from flambeau.ops.results import result_tuple
 from flambeau.ops.rounding import ceil, floor, round
 from flambeau.ops.samples import ulps
 from flambeau.ops.sort import searchsorted, sort
@@ -48,7 +47,7 @@ def count_nonzero(input, dim=None):
     return sum(input != 0, dim, dtype=int64)
 
 
-Aminmax = namedtuple("aminmax", ("min", "max"))
+Aminmax = result_tuple("aminmax", ("min", "max"))
 
 
 @public()
@@ -120,7 +119,7 @@ def histc(input, bins=100, min=0, max=0):
     return cast(counts_of(_equal_bins(x, low, scale, last), bins + 1)[:bins], input.dtype)
 
 
-Histogram = namedtuple("histogram", ("hist", "bin_edges"))
+Histogram = result_tuple("histogram", ("hist", "bin_edges"))
 
 
 @public()
@@ -148,7 +147,7 @@ def histogram(input, bins, *, range=None, weight=None, density=False):
     return Histogram(tensor_of(counts, input.dtype), tensor_of(edges, input.dtype))
 
 
-Histogramdd = namedtuple("histogramdd", ("hist", "bin_edges"))
+Histogramdd = result_tuple("histogramdd", ("hist", "bin_edges"))
 
 
 @public(method=False)

@@ -15,7 +15,7 @@ from flambeau.ops.samples import ulps, unary_samples
 from flambeau.ops.shape import atleast_1d, atleast_2d, atleast_3d, ravel, tensor_list
 from flambeau.types.device import placed
 from flambeau.types.dtype import bool_
-from flambeau.ops.spec import FUNCTIONS, REGISTRY, op, public, write_out
+from flambeau.ops.spec import FUNCTIONS, REGISTRY, as_int, op, public, write_out
 from flambeau.ops.view import clone, expand, permute, reshape, slice_, transpose, unsqueeze
 from flambeau.runtime._core import Tensor
 from flambeau.types.dtype import int32, int64, promote
@@ -85,6 +85,7 @@ def flipud(input):
 @public()
 def roll(input, shifts, dims=None):
     """A copy whose elements have moved `shifts` places along `dims` (none: if flat), around the end."""
+    shifts, dims = as_int(shifts), as_int(dims)
     shifts = (shifts,) if isinstance(shifts, int) else tuple(shifts)
     dims = () if dims is None else (dims,) if isinstance(dims, int) else tuple(dims)
     if not dims:

@@ -71,6 +71,7 @@ DEF MAX_PLACES = 128
 DEF MAX_REGISTERS = 2048
 
 include "plan.pxi"
+include "signature.pxi"
 include "indexing.pxi"
 include "views.pxi"
 include "join.pxi"

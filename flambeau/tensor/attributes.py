@@ -83,5 +83,5 @@ METHODS |= {
     "cdouble": lambda self, memory_format=None: self.to(dtypes.complex128),
     "to_dense": lambda self, dtype=None, *, masked_grad=True: self if dtype is None else self.to(dtype),
     "const_data_ptr": lambda self: self.data_ptr(), "is_inference": lambda self: False,
-    "is_distributed": lambda self: False,
+    "is_distributed": lambda self: False, "record_stream": lambda self, stream: None,
 }

@@ -3,6 +3,9 @@
 Both take the elements only, not the whole storage behind a view; neither takes the tape.
 """
 
+import copy
+
+from flambeau.ops.overrides import carries
 from flambeau.runtime._core import Tensor
 from flambeau.tensor.save import new_memory, storage_of, tensor_on
 
@@ -20,6 +23,8 @@ def deep_copy(tensor, memo):
         result.requires_grad_(True)
     if tensor.grad is not None:
         result.grad = deep_copy(tensor.grad.detach(), memo)
+    if carries(type(tensor)):
+        result.__dict__.update(copy.deepcopy(tensor.__dict__, memo))
     return result
 
 
@@ -36,12 +41,23 @@ def shallow_copy(tensor):
 
 def reduce_tensor(tensor, protocol):
     """What pickle stores of a tensor: its elements in row-major order, dtype, shape and `requires_grad`."""
-    elements = tensor.detach().contiguous()
+    elements = Tensor.detach(tensor).contiguous() if carries(type(tensor)) else tensor.detach().contiguous()
     _, storage = storage_of(elements)
     start = elements.storage_offset() * elements.element_size()
     size = elements.numel() * elements.element_size()
     data = bytes(storage[start:start + size])
-    return rebuild_tensor, (data, tensor.dtype, tuple(tensor.shape), tensor.requires_grad)
+    stored = (data, tensor.dtype, tuple(tensor.shape), tensor.requires_grad)
+    if carries(type(tensor)):
+        return rebuild_subclass, (type(tensor), stored, dict(tensor.__dict__))
+    return rebuild_tensor, stored
+
+
+def rebuild_subclass(kind, stored, attributes):
+    """The inverse of `reduce_tensor` for a tensor of a subclass."""
+    plain = rebuild_tensor(*stored)
+    made = Tensor._make_subclass(kind, plain, plain.requires_grad)
+    made.__dict__.update(attributes)
+    return made
 
 
 def rebuild_tensor(data, dtype, shape, requires_grad):

@@ -355,7 +355,8 @@ def linspace(start, end, steps, *, dtype=None, device=None, requires_grad=False,
         dtype = dtypes.scalar_dtype(start + end + 0.5)
     if dtype.is_integer:
         start, end = int(start), int(end)
-    values = _even_floats(start, end, int(steps)) if dtype is dtypes.float32 else numpy.linspace(start, end, int(steps))
+    even = _even_floats if dtype is dtypes.float32 and steps > 1 else numpy.linspace
+    values = even(start, end, int(steps))
     made = cast(from_numpy(values), dtype)
     return made.requires_grad_(True) if requires_grad else made
 
@@ -363,8 +364,6 @@ def linspace(start, end, steps, *, dtype=None, device=None, requires_grad=False,
 def _even_floats(start, end, steps):
     """The numbers of a float32 `linspace`, rounded as PyTorch rounds them: a float32 step, taken from the nearer end."""
     import numpy
-    if steps < 2:
-        return numpy.full(max(steps, 0), start, "float32")
     start, end = numpy.float32(start), numpy.float32(end)
     step, index = float((end - start) / numpy.float32(steps - 1)), numpy.arange(steps)
     return numpy.where(index < steps // 2, float(start) + step * index, float(end) - step * (steps - 1 - index))

@@ -10,6 +10,7 @@ from flambeau.runtime import _core
 from flambeau.runtime._core import Size, Tensor
 from flambeau.tensor import create
 from flambeau.types import dtype as dtypes
+from flambeau.types.device import Device, missing
 
 _PREFIXES = {"Float": "float32", "Double": "float64", "Half": "float16", "BFloat16": "bfloat16",
              "Byte": "uint8",
@@ -99,6 +100,9 @@ def dtype_of_type(kind):
     package, _, name = kind.rpartition(".") if isinstance(kind, str) else ("", "", "")
     if package in ("torch", "flambeau") and name in TYPES:
         return TYPES[name].dtype
+    device = (package or getattr(kind, "__module__", "")).rpartition(".")[2]
+    if device in ("cuda", "xpu", "mps", "mtia"):
+        missing(Device(device), "type")
     raise ValueError(f"invalid type: {kind!r}")
 
 

@@ -222,6 +222,8 @@ def uniform_(self, a=0.0, b=1.0, *, generator=None):
 
 def normal_(self, mean=0.0, std=1.0, *, generator=None):
     """Fill with normal random numbers."""
+    if not std >= 0:
+        raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
     check_write("normal_", self)
     if stream.can_fill(self):
         return stream.normal(self, generator, mean, std)
@@ -230,6 +232,8 @@ def normal_(self, mean=0.0, std=1.0, *, generator=None):
 
 def bernoulli_(self, p=0.5, *, generator=None):
     """Fill with 1 where a uniform number is below p, else 0."""
+    if not isinstance(p, Tensor) and not 0 <= p <= 1:
+        raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={p}")
     check_write("bernoulli_", self)
     if stream.can_fill(self):
         if isinstance(p, Tensor):
@@ -243,6 +247,8 @@ def random_(self, low=None, high=..., *, generator=None):
     the largest that the dtype holds; random_() takes all from 0."""
     if high is ...:
         low, high = 0, low
+    if low is not None and high is not None and low >= high:
+        raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
     check_write("random_", self)
     if stream.can_fill(self):
         if high is None:

@@ -1,8 +1,8 @@
 """A machine for the opcodes of Python's pickle format that builds data and never calls what a file names.
 
-`pickle` trusts its input: a file says which function to call with which arguments. This machine knows the same
-opcodes but looks every name up through `rules`, which hands out only what it knows, and it calls, builds and fills
-only through `rules` too:
+`pickle` trusts its input: a file says which function to call with which arguments. This machine knows the
+same opcodes but looks every name up through `rules`, which hands out only what it knows, and it calls, builds
+and fills only through `rules` too:
 
     rules.find(module, name)            what a file's name stands for
     rules.call(what, args)              REDUCE: a new object of known makings
@@ -10,8 +10,9 @@ only through `rules` too:
     rules.fill(object, state)           BUILD: give an object the machine made its state
     rules.extend, rules.set_items       more members of an object that is no plain list or dict
 
-Every size is compared with the bytes that are there before memory is taken; keys that would take long to hash and
-data nested deeper than a pickler can write are refused. Memory stays within a fixed multiple of the file's size.
+Every size is compared with the bytes that are there before memory is taken; keys that would take long to hash
+and data nested deeper than a pickler can write are refused. Memory stays within a fixed multiple of the
+file's size.
 """
 
 import codecs
@@ -20,10 +21,11 @@ import struct
 
 from flambeau.tensor.pickle_limits import Weights, check_depth
 
+_COPIES = 4  # so many times the size of its file a pickle may copy
 
 
 class PickleError(ValueError):
-    """A pickle that is damaged or wants what is not allowed; the text is for the reader of the final message."""
+    """A pickle that is damaged or wants what is not allowed; the text is for the final message."""
 
 
 class Machine:
@@ -31,14 +33,18 @@ class Machine:
 
     persistent: called with the persistent ids of the file (BINPERSID), None if there are none.
     encoding: of the byte strings of Python 2; "bytes" leaves them bytes.
+    limit: bytes of the stream that the pickle may have.
+    whole: bytes of the whole file, the measure of what may be copied: a short file could want the same large
+        list to be copied again and again.
     """
 
-    def __init__(self, stream, rules, persistent=None, encoding="utf-8", limit=None):
+    def __init__(self, stream, rules, persistent=None, encoding="utf-8", limit=None, whole=0):
         self.stream, self.rules, self.persistent, self.encoding = stream, rules, persistent, encoding
         self.end = _end_of(stream) if limit is None else stream.tell() + limit
         self.stack, self.marks, self.memo = [], [], {}
+        self.allowance = _COPIES * max(self.end - stream.tell(), whole) + 100_000
         self.weights = Weights()
-        self.made = {}              # id of an object that this machine made -> it, which may be filled
+        self.made = {}  # id of an object that this machine made -> it, which may be filled
 
     def run(self):
         """The object."""
@@ -55,7 +61,9 @@ class Machine:
             try:
                 action(self)
             except (IndexError, struct.error, UnicodeDecodeError) as error:
-                raise PickleError(f"damaged at byte {self.stream.tell()} (opcode {code!r}): {error}") from None
+                raise PickleError(
+                    f"damaged at byte {self.stream.tell()} (opcode {code!r}): {error}"
+                ) from None
         if self.marks or len(self.stack) != 1:
             raise PickleError(f"the pickle ends with {len(self.stack)} values on its stack instead of one")
         check_depth(self.stack[0])
@@ -65,8 +73,10 @@ class Machine:
     def take(self, size):
         """`size` bytes that must be there."""
         if size < 0 or size > self.end - self.stream.tell():
-            raise PickleError(f"a value of {size} bytes at byte {self.stream.tell()} reaches over the end "
-                              f"({self.end} bytes)")
+            raise PickleError(
+                f"a value of {size} bytes at byte {self.stream.tell()} reaches over the end "
+                f"({self.end} bytes)"
+            )
         data = self.stream.read(size)
         if len(data) != size:
             raise PickleError(f"the pickle is truncated: {len(data)} of {size} bytes")
@@ -113,6 +123,12 @@ class Machine:
         return [self.pop() for _ in range(count)][::-1]
 
     # ------------------------------------------------------------------ what a value may become
+    def spend(self, count):
+        """Note that so many elements are copied."""
+        self.allowance -= count
+        if self.allowance < 0:
+            raise PickleError("the file wants more copies of its data than its size suggests")
+
     def made_here(self, value):
         self.made[id(value)] = value
         return value
@@ -128,6 +144,7 @@ class Machine:
         self.weights.check(value)
         try:
             hash(value)
+            self.weights.note_hash(value)
         except TypeError as error:
             raise PickleError(f"a key that cannot be one: {error}") from None
         return value
@@ -177,7 +194,9 @@ class Machine:
         if type(args) is not tuple:
             raise PickleError(f"the pickle calls with arguments that are a {type(args).__name__}")
         if what is set or what is frozenset:
-            made = what(map(self.key, _members(args)))
+            members = _members(args)
+            self.spend(len(members))
+            made = what(map(self.key, members))
             if what is frozenset:
                 self.weights.note(made)
             self.push(made)
@@ -186,14 +205,24 @@ class Machine:
 
     def new_object(self, kwargs=None):
         kind, args = self.several(2)
-        if type(args) is not tuple or kwargs is not None and (type(kwargs) is not dict or not all(type(k) is str for k in kwargs)):
+        if (
+            type(args) is not tuple
+            or kwargs is not None
+            and (type(kwargs) is not dict or not all(type(k) is str for k in kwargs))
+        ):
             raise PickleError("the pickle makes an object with arguments that are none")
-        self.push(self.made_here(self.rules.new(kind, args, kwargs or {}, self)))
+        made = self.rules.new(kind, args, kwargs or {}, self)
+        if isinstance(made, (tuple, frozenset)):
+            self.spend(len(made))
+            self.weights.note(made)
+        self.push(self.made_here(made))
 
     def build(self):
         state, target = self.pop(), self.top()
         if id(target) not in self.made:
             raise PickleError(f"the pickle sets the state of a {type(target).__name__} that it did not make")
+        for part in state if type(state) is tuple else (state,):
+            self.spend(len(part) if isinstance(part, (dict, list, bytes, bytearray, str)) else 1)
         self.rules.fill(target, state)
 
     def persist(self):
@@ -302,43 +331,75 @@ def _new_with_names(m):
 _I1, _U1, _U2 = struct.Struct("<b"), struct.Struct("<B"), struct.Struct("<H")
 _I4, _U4, _U8, _DOUBLE = struct.Struct("<i"), struct.Struct("<I"), struct.Struct("<Q"), struct.Struct(">d")
 
-# Refused by their absence: P (PERSID), i (INST), o (OBJ), the extension registry (0x82 to 0x84), out-of-band buffers.
+# Refused by their absence: P (PERSID), i (INST), o (OBJ), the extension registry, out-of-band buffers.
 _ACTIONS = {
-    b"\x80": _proto, b"\x95": _frame, b"(": lambda m: m.marks.append(len(m.stack)),
-    b"0": _pop_opcode, b"1": lambda m: m.to_mark(), b"2": lambda m: m.push(m.top()),
-    b"N": lambda m: m.push(None), b"\x88": lambda m: m.push(True), b"\x89": lambda m: m.push(False),
-    b"I": _ascii_int, b"L": _ascii_long, b"F": _ascii_float, b"S": _ascii_string,
+    b"\x80": _proto,
+    b"\x95": _frame,
+    b"(": lambda m: m.marks.append(len(m.stack)),
+    b"0": _pop_opcode,
+    b"1": lambda m: m.to_mark(),
+    b"2": lambda m: m.push(m.top()),
+    b"N": lambda m: m.push(None),
+    b"\x88": lambda m: m.push(True),
+    b"\x89": lambda m: m.push(False),
+    b"I": _ascii_int,
+    b"L": _ascii_long,
+    b"F": _ascii_float,
+    b"S": _ascii_string,
     b"V": lambda m: m.push(m.line().decode("raw-unicode-escape")),
-    b"J": lambda m: m.push(m.number(_I4)), b"K": lambda m: m.push(m.number(_U1)), b"M": lambda m: m.push(m.number(_U2)),
+    b"J": lambda m: m.push(m.number(_I4)),
+    b"K": lambda m: m.push(m.number(_U1)),
+    b"M": lambda m: m.push(m.number(_U2)),
     b"\x8a": lambda m: m.push(int.from_bytes(m.take(m.number(_U1)), "little", signed=True)),
     b"\x8b": lambda m: m.push(int.from_bytes(m.take(m.number(_I4)), "little", signed=True)),
     b"G": lambda m: m.push(m.number(_DOUBLE)),
-    b"T": lambda m: m.byte_string(m.take(m.number(_I4))), b"U": lambda m: m.byte_string(m.take(m.number(_U1))),
-    b"B": lambda m: m.push(m.take(m.number(_U4))), b"C": lambda m: m.push(m.take(m.number(_U1))),
-    b"\x8e": lambda m: m.push(m.take(m.number(_U8))), b"\x96": lambda m: m.push(bytearray(m.take(m.number(_U8)))),
-    b"X": lambda m: m.push(m.text(m.number(_U4))), b"\x8c": lambda m: m.push(m.text(m.number(_U1))),
+    b"T": lambda m: m.byte_string(m.take(m.number(_I4))),
+    b"U": lambda m: m.byte_string(m.take(m.number(_U1))),
+    b"B": lambda m: m.push(m.take(m.number(_U4))),
+    b"C": lambda m: m.push(m.take(m.number(_U1))),
+    b"\x8e": lambda m: m.push(m.take(m.number(_U8))),
+    b"\x96": lambda m: m.push(bytearray(m.take(m.number(_U8)))),
+    b"X": lambda m: m.push(m.text(m.number(_U4))),
+    b"\x8c": lambda m: m.push(m.text(m.number(_U1))),
     b"\x8d": lambda m: m.push(m.text(m.number(_U8))),
-    b")": lambda m: m.push(()), b"]": lambda m: m.push([]), b"}": lambda m: m.push({}), b"\x8f": lambda m: m.push(set()),
-    b"\x85": lambda m: m.push(m.group(m.several(1))), b"\x86": lambda m: m.push(m.group(m.several(2))),
-    b"\x87": lambda m: m.push(m.group(m.several(3))), b"t": lambda m: m.push(m.group(m.to_mark())),
-    b"l": lambda m: m.push(m.to_mark()), b"d": _dict_of, b"\x91": _frozen,
-    b"a": lambda m: m.extend([m.pop()]), b"e": lambda m: m.extend(m.to_mark()),
-    b"s": lambda m: m.set_items(m.several(2)), b"u": lambda m: m.set_items(m.to_mark()),
+    b")": lambda m: m.push(()),
+    b"]": lambda m: m.push([]),
+    b"}": lambda m: m.push({}),
+    b"\x8f": lambda m: m.push(set()),
+    b"\x85": lambda m: m.push(m.group(m.several(1))),
+    b"\x86": lambda m: m.push(m.group(m.several(2))),
+    b"\x87": lambda m: m.push(m.group(m.several(3))),
+    b"t": lambda m: m.push(m.group(m.to_mark())),
+    b"l": lambda m: m.push(m.to_mark()),
+    b"d": _dict_of,
+    b"\x91": _frozen,
+    b"a": lambda m: m.extend([m.pop()]),
+    b"e": lambda m: m.extend(m.to_mark()),
+    b"s": lambda m: m.set_items(m.several(2)),
+    b"u": lambda m: m.set_items(m.to_mark()),
     b"\x90": lambda m: m.add_items(m.to_mark()),
-    b"p": _put, b"q": lambda m: m.remember(m.number(_U1)), b"r": lambda m: m.remember(m.number(_U4)),
+    b"p": _put,
+    b"q": lambda m: m.remember(m.number(_U1)),
+    b"r": lambda m: m.remember(m.number(_U4)),
     b"\x94": lambda m: m.remember(len(m.memo)),
-    b"g": lambda m: m.recall(_whole(m.line())), b"h": lambda m: m.recall(m.number(_U1)),
+    b"g": lambda m: m.recall(_whole(m.line())),
+    b"h": lambda m: m.recall(m.number(_U1)),
     b"j": lambda m: m.recall(m.number(_U4)),
-    b"c": _global, b"\x93": lambda m: m.named(*m.several(2)),
-    b"R": lambda m: m.reduce(), b"\x81": lambda m: m.new_object(), b"\x92": _new_with_names, b"b": lambda m: m.build(),
+    b"c": _global,
+    b"\x93": lambda m: m.named(*m.several(2)),
+    b"R": lambda m: m.reduce(),
+    b"\x81": lambda m: m.new_object(),
+    b"\x92": _new_with_names,
+    b"b": lambda m: m.build(),
     b"Q": lambda m: m.persist(),
 }
 _TABLE = [_ACTIONS.get(bytes([code])) for code in range(256)]
 
 
 def globals_of(data):
-    """The names (module, name) that a pickle mentions, found without running it; damaged ones end the list."""
+    """The names (module, name) that a pickle mentions, found without running it; damage ends the list."""
     import pickletools
+
     found, strings = [], []
     try:
         for opcode, argument, _ in pickletools.genops(data):

@@ -13,7 +13,7 @@ import threading
 
 from flambeau.ops.random import GAMMA, mix
 from flambeau.runtime._core import MersenneTwister, Tensor, empty_strided
-from flambeau.types.device import as_device
+from flambeau.types.device import as_device, missing
 from flambeau.types.dtype import uint8
 
 COUNTER_BYTES = 16
@@ -64,6 +64,8 @@ class Generator:
 
     def __init__(self, device="cpu"):
         self.device = as_device(device)
+        if self.device.type != "cpu":
+            missing(self.device, "Generator")
         self.lock = threading.Lock()
         self.twister = MersenneTwister()
         self.manual_seed(67280421310721)

@@ -1,4 +1,4 @@
-"""fl.save and fl.load: tensors and plain Python data in a file, never by pickle; `load` reads PyTorch's files too.
+"""fl.save and fl.load: tensors and plain data in a file, never by pickle; `load` reads PyTorch's too.
 
 Layout of a file of our own (all integers little-endian):
 
@@ -7,9 +7,10 @@ Layout of a file of our own (all integers little-endian):
     header      JSON: {"tree": ..., "tensors": [...], "storages": [{"offset", "bytes", "sha256"}]}
     storages    raw bytes, each at a multiple of 64; offsets count from the first such place after the header
 
-Tensors that share memory share a storage, so views stay views of the same data. Of a storage only the stretch is
-written that the saved tensors show, so a part of a large tensor takes the bytes of the part. Loading runs no code from the file: the
-tree knows only the kinds of `saved_tree.py`, and every size is checked against the bytes that are there.
+Tensors that share memory share a storage, so views stay views of the same data. Of a storage only the stretch
+is written that the saved tensors show, so a part of a large tensor takes the bytes of the part. Loading runs
+no code from the file: the tree knows only the kinds of `saved_tree.py`, and every size is checked against the
+bytes that are there.
 """
 
 import hashlib
@@ -157,18 +158,19 @@ def torch_save(obj, f, pickle_module=None, pickle_protocol=2, _use_new_zipfile_s
 # ---------------------------------------------------------------------------------- load
 
 def load(f, map_location=None, pickle_module=None, *, weights_only=None, mmap=None, **pickle_load_args):
-    """Read a file of Flambeau's, of PyTorch's (zip or older) or of safetensors, which its first bytes tell apart.
+    """Read a file of Flambeau's, PyTorch's (zip or older) or safetensors'; its first bytes tell which.
 
     Of a TorchScript archive the weights are loaded, as a state_dict.
 
     Args:
         f: a path, or a binary file object open for reading; it is read from where it stands.
-        map_location: where tensors go: a device, a dict {saved device: device}, or a function of a storage (in files of
-            Flambeau's: a tensor) and its device's name that returns another one or None; None for where they were.
-        weights_only: True (the default): tensors, containers, numbers and arrays, and what `safe_globals` allow.
-            False: also objects of classes that can be imported here or stand in the program; functions that a file
-            names are not called in either case. TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD=1 changes the default,
-            TORCH_FORCE_WEIGHTS_ONLY_LOAD=1 overrules the argument.
+        map_location: where tensors go: a device, a dict {saved device: device}, or a function of a storage (in
+            files of Flambeau's: a tensor) and its device's name that returns another one or None; None for
+            where they were.
+        weights_only: True (the default): tensors, containers, numbers and arrays, and what `safe_globals`
+            allow. False: also objects of classes that can be imported here or stand in the program; functions
+            that a file names are not called in either case. TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD=1 changes the
+            default, TORCH_FORCE_WEIGHTS_ONLY_LOAD=1 overrules the argument.
         mmap: map the storages of PyTorch's zip file at a path instead of reading them.
         pickle_load_args: `encoding` of byte strings of Python 2.
 
@@ -210,7 +212,8 @@ class Reader:
     def _read_header(self):
         preamble = self._take(_PREAMBLE.size, "preamble", short=True)
         if not preamble.startswith(MAGIC):
-            self.fail("not a file written by flambeau.save", got=f"a file that starts with {bytes(preamble[:8])!r}")
+            got = f"a file that starts with {bytes(preamble[:8])!r}"
+            self.fail("not a file written by flambeau.save", got=got)
         if len(preamble) < _PREAMBLE.size:
             self._truncated(_PREAMBLE.size, len(preamble))
         _, version, _, size, length, digest = _PREAMBLE.unpack(preamble)

@@ -1,7 +1,7 @@
 """What `torch.serialization` has: `save` and `load` of PyTorch's files, and what may be found in them.
 
-`save` and `load` are doors that stand in `save.py`, so that nothing of this is imported before it is used; here is what they
-do. No file is able to run code: see `torch_rules`.
+`save` and `load` are doors that stand in `save.py`, so that nothing of this is imported before it is used;
+here is what they do. No file is able to run code: see `torch_rules`.
 """
 
 import io
@@ -11,19 +11,44 @@ from enum import Enum
 from flambeau.base.errors import fail
 from flambeau.base.flags import torch_switch
 from flambeau.tensor.safetensors_file import is_safetensors, load_bytes, save_file
-from flambeau.tensor.save import MAGIC, Reader, load, torch_save as save  # noqa: F401
-from flambeau.tensor.torch_load import Options, UnpicklingError, is_torch_file, read as read_torch
-from flambeau.tensor.torch_places import (default_restore_location, location_tag, register_package, set_setting,  # noqa: F401
-                                          setting)
+from flambeau.tensor.save import MAGIC, Reader, load
+from flambeau.tensor.save import torch_save as save
+from flambeau.tensor.torch_load import Options, UnpicklingError, is_torch_file
+from flambeau.tensor.torch_load import read as read_torch
+from flambeau.tensor.torch_places import (
+    default_restore_location,
+    location_tag,
+    register_package,
+    set_setting,
+    setting,
+)
 from flambeau.tensor.torch_save import DEFAULT_PROTOCOL, write_torch
 
-__all__ = ["DEFAULT_PROTOCOL", "LoadEndianness", "SourceChangeWarning", "UnpicklingError", "add_safe_globals",
-           "clear_safe_globals", "default_restore_location", "get_crc32_options", "get_default_load_endianness",
-           "get_default_mmap_options", "get_safe_globals", "get_unsafe_globals_in_checkpoint", "load", "location_tag",
-           "register_package", "safe_globals", "save", "set_crc32_options", "set_default_load_endianness",
-           "set_default_mmap_options", "skip_data"]
-_LARGEST_HEADER = 1 << 27       # bytes of the header of a safetensors file, which stand at its start
-_allowed = []               # what add_safe_globals was told
+__all__ = [
+    "DEFAULT_PROTOCOL",
+    "LoadEndianness",
+    "SourceChangeWarning",
+    "UnpicklingError",
+    "add_safe_globals",
+    "clear_safe_globals",
+    "default_restore_location",
+    "get_crc32_options",
+    "get_default_load_endianness",
+    "get_default_mmap_options",
+    "get_safe_globals",
+    "get_unsafe_globals_in_checkpoint",
+    "load",
+    "location_tag",
+    "register_package",
+    "safe_globals",
+    "save",
+    "set_crc32_options",
+    "set_default_load_endianness",
+    "set_default_mmap_options",
+    "skip_data",
+]
+_LARGEST_HEADER = 1 << 27  # bytes of the header of a safetensors file, which stand at its start
+_allowed = []  # what add_safe_globals was told
 
 
 class SourceChangeWarning(Warning):
@@ -32,6 +57,7 @@ class SourceChangeWarning(Warning):
 
 class LoadEndianness(Enum):
     """The byte order of files that do not say it."""
+
     NATIVE = 1
     LITTLE = 2
     BIG = 3
@@ -41,7 +67,9 @@ class LoadEndianness(Enum):
 def write(obj, f, protocol, zipped, byteorder):
     """What `torch_save` does."""
     if not hasattr(f, "write") and not isinstance(f, (str, bytes, os.PathLike)):
-        raise AttributeError(f"[save] expected a path or a file object that can be written, got {type(f).__name__}")
+        raise AttributeError(
+            f"[save] expected a path or a file object that can be written, got {type(f).__name__}"
+        )
     if is_safetensors(f):
         save_file(obj, f)
         return
@@ -60,19 +88,28 @@ def read(f, map_location, pickle_module, weights_only, mmap, encoding):
         with open(f, "rb") as file:
             return _read_stream(file, os.fsdecode(f), options)
     if not hasattr(f, "read"):
-        raise AttributeError(f"[load] expected a path or a file object that can be read, got {type(f).__name__}")
+        raise AttributeError(
+            f"[load] expected a path or a file object that can be read, got {type(f).__name__}"
+        )
     name = getattr(f, "name", None)
     return _read_stream(_seekable(f), name if isinstance(name, str) else "the given file object", options)
 
 
 def _weights_only(wanted, pickle_module):
-    force_off, force_on = torch_switch("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD"), torch_switch("TORCH_FORCE_WEIGHTS_ONLY_LOAD")
+    force_off, force_on = (
+        torch_switch("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD"),
+        torch_switch("TORCH_FORCE_WEIGHTS_ONLY_LOAD"),
+    )
     if force_on and force_off:
-        raise RuntimeError("[load] TORCH_FORCE_WEIGHTS_ONLY_LOAD and TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD are both set\n"
-                           "  hint: unset one of them")
+        raise RuntimeError(
+            "[load] TORCH_FORCE_WEIGHTS_ONLY_LOAD and TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD are both set\n"
+            "  hint: unset one of them"
+        )
     chosen = True if force_on else (not force_off if wanted is None else bool(wanted))
     if chosen and pickle_module is not None and wanted:
-        raise RuntimeError("[load] weights_only and a pickle_module exclude each other\n  hint: leave out pickle_module")
+        raise RuntimeError(
+            "[load] weights_only and a pickle_module exclude each other\n  hint: leave out pickle_module"
+        )
     return chosen
 
 
@@ -90,15 +127,27 @@ def _read_stream(stream, name, options):
     if start.startswith(MAGIC):
         return Reader(stream, name).read(options.map_location)
     if options.mmap and not start.startswith(b"PK"):
-        raise RuntimeError("[load] mmap can only be used with files saved in the zip format\n  hint: leave out mmap=True")
+        raise RuntimeError(
+            "[load] mmap can only be used with files saved in the zip format\n  hint: leave out mmap=True"
+        )
     if start[8:9] == b"{" and int.from_bytes(start[:8], "little") < _LARGEST_HEADER:
         return load_bytes(stream.read(), name)
     if is_torch_file(start):
         return read_torch(stream, name, options)
     if not start:
-        fail("load", f"{name}: the file is empty", kind=EmptyFile, hint="it was cut off while it was written or copied")
-    fail("load", f"{name}: not a file of PyTorch's, Flambeau's or safetensors", f"an unknown file that starts with {start[:8]!r}",
-         hint="the file was damaged, or is of another kind", kind=UnpicklingError)
+        fail(
+            "load",
+            f"{name}: the file is empty",
+            kind=EmptyFile,
+            hint="it was cut off while it was written or copied",
+        )
+    fail(
+        "load",
+        f"{name}: not a file of PyTorch's, Flambeau's or safetensors",
+        f"an unknown file that starts with {start[:8]!r}",
+        hint="the file was damaged, or is of another kind",
+        kind=UnpicklingError,
+    )
 
 
 class EmptyFile(UnpicklingError, EOFError):
@@ -109,6 +158,7 @@ class EmptyFile(UnpicklingError, EOFError):
 def safe_names():
     """Full name -> class or function, of what the program allows; both its own name and PyTorch's."""
     from flambeau.tensor.torch_names import torch_name
+
     found = {}
     for each in _allowed:
         each, names = (each[0], [each[1]]) if isinstance(each, tuple) else (each, _names_of(each))
@@ -125,7 +175,7 @@ def _names_of(value):
 
 
 def add_safe_globals(safe_globals):
-    """Allow classes and functions (or pairs of one and its name in files) to be found by `load(weights_only=True)`."""
+    """Let `load(weights_only=True)` find classes and functions (or pairs of one and its name in files)."""
     for each in safe_globals:
         inner = each[0] if isinstance(each, tuple) and len(each) == 2 else each
         if not callable(inner):
@@ -169,6 +219,7 @@ def get_unsafe_globals_in_checkpoint(f):
     from flambeau.tensor.pickle_machine import PickleError, globals_of
     from flambeau.tensor.torch_rules import Rules
     from flambeau.tensor.torch_zip import Archive
+
     if not hasattr(f, "read"):
         with open(f, "rb") as file:
             return get_unsafe_globals_in_checkpoint(file)
@@ -211,16 +262,21 @@ def set_crc32_options(compute_crc32):
 def get_default_mmap_options():
     """MAP_PRIVATE or MAP_SHARED."""
     import mmap
+
     return setting("mmap") or mmap.MAP_PRIVATE
 
 
 class set_default_mmap_options:
-    """How `load(mmap=True)` maps: mmap.MAP_PRIVATE (writes stay in memory) or mmap.MAP_SHARED. Also a block."""
+    """How `load(mmap=True)` maps: mmap.MAP_PRIVATE (writes stay in memory) or MAP_SHARED. Also a block."""
 
     def __init__(self, flags):
         import mmap
+
         if flags not in (mmap.MAP_PRIVATE, mmap.MAP_SHARED):
-            raise ValueError(f"Invalid argument in function set_default_mmap_options, expected mmap.MAP_PRIVATE or mmap.MAP_SHARED, got {flags}")
+            raise ValueError(
+                "Invalid argument in function set_default_mmap_options, "
+                f"expected mmap.MAP_PRIVATE or mmap.MAP_SHARED, got {flags}"
+            )
         self._before = setting("mmap")
         set_setting("mmap", flags)
 

@@ -1,6 +1,8 @@
-"""The memory behind a tensor, as an object: bytes (`untyped_storage`) or elements (`storage`, `FloatStorage(3)`).
+"""The memory behind a tensor, as an object: bytes (`untyped_storage`) or elements (`storage`,
+`FloatStorage(3)`).
 
-A storage holds a tensor on the memory, which it shares with all views of it. The typed classes have no instances of
+A storage holds a tensor on the memory, which it shares with all views of it. The typed classes have no
+instances of
 their own: `FloatStorage(...)` makes a TypedStorage of float32, and `isinstance` asks for that dtype.
 """
 
@@ -82,7 +84,8 @@ class UntypedStorage:
         return self._tensor.is_shared()
 
     def share_memory_(self):
-        """Move the elements into memory that other processes can share; tensors made before keep the old memory."""
+        """Move the elements into memory that other processes can share; tensors made before keep the old
+        memory."""
         self._tensor.share_memory_()
         return self
 
@@ -123,8 +126,14 @@ class UntypedStorage:
     def resize_(self, size):
         """Refused unless it is the size: tensors on the memory would be left without it."""
         if size != self.size():
-            fail("resize_", "the memory of tensors keeps its size", size, self.size(), kind=NotImplementedError,
-                 hint="make a storage of the new size, and tensor.set_(storage)")
+            fail(
+                "resize_",
+                "the memory of tensors keeps its size",
+                size,
+                self.size(),
+                kind=NotImplementedError,
+                hint="make a storage of the new size, and tensor.set_(storage)",
+            )
         return self
 
     def type(self):
@@ -158,7 +167,10 @@ class UntypedStorage:
 
     def __repr__(self):
         name = f"{dtypes.repr_prefix()}.storage.{type(self).__name__}"
-        return "".join(f" {value}\n" for value in self.tolist()) + f"[{name}({self._about()}) of size {self.size()}]"
+        return (
+            "".join(f" {value}\n" for value in self.tolist())
+            + f"[{name}({self._about()}) of size {self.size()}]"
+        )
 
     def _about(self):
         return f"device={self.device}"
@@ -171,12 +183,21 @@ class TypedStorage(UntypedStorage):
         if wrap_storage is not None:
             content, self._tensor = (), wrap_storage._tensor
             dtype = dtypes.get_default_dtype() if dtype is None else dtype
-            self._tensor = _core.from_memory(wrap_storage.data_ptr(), wrap_storage.nbytes(), wrap_storage._tensor,
-                                             (wrap_storage.nbytes() // dtype.itemsize,), (1,), 0, dtype)
+            self._tensor = _core.from_memory(
+                wrap_storage.data_ptr(),
+                wrap_storage.nbytes(),
+                wrap_storage._tensor,
+                (wrap_storage.nbytes() // dtype.itemsize,),
+                (1,),
+                0,
+                dtype,
+            )
             return
         if len(content) > 1:
             raise TypeError("a storage is made of a size or of a sequence of elements")
-        self._tensor = _made(*(content or (0,)), dtypes.get_default_dtype() if dtype is None else dtype, device)
+        self._tensor = _made(
+            *(content or (0,)), dtypes.get_default_dtype() if dtype is None else dtype, device
+        )
 
     @property
     def dtype(self):
@@ -207,9 +228,14 @@ class TypedStorage(UntypedStorage):
 
 def _made(content, dtype, device):
     """A new tensor: of a number of elements, or with the elements of a sequence."""
-    if isinstance(content, bool) or isinstance(content, (Tensor, str)) \
-            or not (hasattr(content, "__index__") or hasattr(content, "__len__")):
-        raise TypeError(f"a storage is made of a size or of a sequence of elements, got {type(content).__name__}")
+    if (
+        isinstance(content, bool)
+        or isinstance(content, (Tensor, str))
+        or not (hasattr(content, "__index__") or hasattr(content, "__len__"))
+    ):
+        raise TypeError(
+            f"a storage is made of a size or of a sequence of elements, got {type(content).__name__}"
+        )
     if hasattr(content, "__index__"):
         return create.empty((int(content),), dtype=dtype, device=device)
     return create.tensor(list(content), dtype=dtype, device=device)
@@ -232,24 +258,42 @@ class StorageType(type):
         return f"<class '{dtypes.repr_prefix()}.{cls.__name__}'>"
 
 
-_NAMES = {name: prefix for prefix, name in _PREFIXES.items()} | {"complex64": "ComplexFloat",
-                                                                 "complex128": "ComplexDouble"}
+_NAMES = {name: prefix for prefix, name in _PREFIXES.items()} | {
+    "complex64": "ComplexFloat",
+    "complex128": "ComplexDouble",
+}
 _NAMES |= {name: name.capitalize() for name in ("uint16", "uint32", "uint64")}
-TYPES = {f"{prefix}Storage": StorageType(f"{prefix}Storage", (), {
-    "dtype": dtypes.by_name(name), "__module__": "torch", "__doc__": f"Makes storages of {name}."})
-    for name, prefix in _NAMES.items() if not name.startswith("uint") or name == "uint8"}
+TYPES = {
+    f"{prefix}Storage": StorageType(
+        f"{prefix}Storage",
+        (),
+        {"dtype": dtypes.by_name(name), "__module__": "torch", "__doc__": f"Makes storages of {name}."},
+    )
+    for name, prefix in _NAMES.items()
+    if not name.startswith("uint") or name == "uint8"
+}
 
 
 def _casting(name):
     def method(self):
         return TypedStorage.of(self.elements().to(dtypes.by_name(name)))
+
     method.__doc__ = f"The elements in {name}, as a new storage."
     return method
 
 
-for _method, _dtype in (("float", "float32"), ("double", "float64"), ("half", "float16"), ("bfloat16", "bfloat16"),
-                        ("long", "int64"), ("int", "int32"), ("short", "int16"), ("char", "int8"), ("byte", "uint8"),
-                        ("bool", "bool")):
+for _method, _dtype in (
+    ("float", "float32"),
+    ("double", "float64"),
+    ("half", "float16"),
+    ("bfloat16", "bfloat16"),
+    ("long", "int64"),
+    ("int", "int32"),
+    ("short", "int16"),
+    ("char", "int8"),
+    ("byte", "uint8"),
+    ("bool", "bool"),
+):
     setattr(UntypedStorage, _method, _casting(_dtype))
 
 
@@ -258,8 +302,14 @@ def storage_type(tensor):
     return TYPES[f"{_NAMES[tensor.dtype.name]}Storage"]
 
 
-METHODS = {"untyped_storage": lambda self: UntypedStorage.of(self), "storage": lambda self: TypedStorage.of(self),
-           "storage_type": storage_type,
-           "is_set_to": lambda self, tensor: isinstance(tensor, Tensor)
-           and self.data_ptr() == tensor.data_ptr()
-           and tuple(self.shape) == tuple(tensor.shape) and self.stride() == tensor.stride()}
+METHODS = {
+    "untyped_storage": lambda self: UntypedStorage.of(self),
+    "storage": lambda self: TypedStorage.of(self),
+    "storage_type": storage_type,
+    "is_set_to": lambda self, tensor: (
+        isinstance(tensor, Tensor)
+        and self.data_ptr() == tensor.data_ptr()
+        and tuple(self.shape) == tuple(tensor.shape)
+        and self.stride() == tensor.stride()
+    ),
+}

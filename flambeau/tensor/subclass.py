@@ -1,13 +1,17 @@
 """Subclasses of Tensor: what ops make of them, and methods that hand their call to `__torch_function__`.
 
-A subclass that states no `__torch_function__` of its own has Tensor's: run the function as if its values were plain,
-then give the results the class. Ops reach it through `bind` (ops/overrides.py). Methods and attributes of the native
-record do not come that way; a subclass gets a door of its own for each of them when it is made, so that plain tensors
+A subclass that states no `__torch_function__` of its own has Tensor's: run the function as if its values
+were plain,
+then give the results the class. Ops reach it through `bind` (ops/overrides.py). Methods and attributes of
+the native
+record do not come that way; a subclass gets a door of its own for each of them when it is made, so that
+plain tensors
 keep theirs. While a mode is entered somewhere, Tensor itself has such doors.
 """
 
 from types import FunctionType, MethodType
 
+from flambeau.base.errors import fail
 from flambeau.ops import overrides, plans
 from flambeau.ops.overrides import asking, claim, disabled_torch_function, hand_over
 from flambeau.ops.strided import Recorded
@@ -21,7 +25,16 @@ _detach = Tensor.detach
 # Of the record's own members: what makes tensors, and what a mode or an override does not see.
 _MAKING = ("detach", "data")
 _SILENT = {"storage_", "is_shape_only", "output_number"}
-_SPECIAL = ("__len__", "__bool__", "__float__", "__int__", "__index__", "__contains__", "__repr__", "__format__")
+_SPECIAL = (
+    "__len__",
+    "__bool__",
+    "__float__",
+    "__int__",
+    "__index__",
+    "__contains__",
+    "__repr__",
+    "__format__",
+)
 
 
 class Alias(Recorded):
@@ -52,10 +65,16 @@ def as_subclass(self, cls):
 
 
 def torch_function(cls, func, types, args=(), kwargs=None):
-    """Tensor's own way: run `func` on the values as plain tensors; results that are tensors become a `cls`."""
+    """Tensor's own way: run `func` on the values as plain tensors; results that are tensors become a
+    `cls`."""
     if not all(issubclass(cls, kind) for kind in types):
         return NotImplemented
+    dispatch = getattr(cls, "__torch_dispatch__", None)
     with asking(False):
+        if dispatch is not None:
+            from flambeau.ops.overloads import is_operation, overload_of
+            if is_operation(func):
+                return dispatch(overload_of(func, args), types, args, kwargs or {})
         result = func(*args, **(kwargs or {}))
         return result if cls is Tensor or func in nowrap_functions() else _converted(result, cls)
 
@@ -99,7 +118,9 @@ class MethodDoor:
 
     def __call__(self, *args, **kwargs):
         found = claim(args, kwargs)
-        return self.function(*args, **kwargs) if found is None else hand_over(self.function, found, args, kwargs)
+        return (
+            self.function(*args, **kwargs) if found is None else hand_over(self.function, found, args, kwargs)
+        )
 
 
 class AttributeDoor:
@@ -152,9 +173,11 @@ def _delete_attribute(self, name):
 def init_subclass(cls, **kwargs):
     """What happens when a subclass of Tensor is declared."""
     super(Tensor, cls).__init_subclass__(**kwargs)
+    if cls.__torch_function__ is disabled_torch_function:
+        if not hasattr(cls, "__torch_dispatch__"):
+            return
+        cls.__torch_function__ = classmethod(torch_function)  # which asks it
     stated = cls.__torch_function__
-    if stated is disabled_torch_function:
-        return
     overrides.open_doors()
     if cls.__delattr__ is Tensor.__delattr__:
         cls.__delattr__ = _delete_attribute
@@ -162,7 +185,7 @@ def init_subclass(cls, **kwargs):
     _install(cls, _MAKING.__contains__ if default else lambda name: True)
 
 
-_hidden = {}        # while modes see methods: what Tensor had
+_hidden = {}  # while modes see methods: what Tensor had
 
 
 def show_methods(seen):
@@ -178,10 +201,26 @@ def show_methods(seen):
         _hidden.clear()
 
 
+def make_wrapper_subclass(cls, *args, **kwargs):
+    """Refused: a tensor here has elements of its own."""
+    fail(
+        "Tensor._make_wrapper_subclass",
+        f"a {cls.__name__} without elements of its own is not supported",
+        hint="make it with torch.Tensor._make_subclass(cls, data), or write a plain class that has "
+        "__torch_function__",
+        kind=NotImplementedError,
+    )
+
+
 def attach():
     """Give Tensor the protocol."""
-    for name, value in (("__torch_function__", classmethod(torch_function)), ("__new__", staticmethod(new)),
-                        ("__init_subclass__", classmethod(init_subclass)), ("as_subclass", as_subclass)):
+    _core.attach_attribute("_make_wrapper_subclass", staticmethod(make_wrapper_subclass))
+    for name, value in (
+        ("__torch_function__", classmethod(torch_function)),
+        ("__new__", staticmethod(new)),
+        ("__init_subclass__", classmethod(init_subclass)),
+        ("as_subclass", as_subclass),
+    ):
         _core.attach_attribute(name, value)
     overrides.set_hooks(methods=show_methods)
 

@@ -25,8 +25,10 @@ def swap_tensors(t1, t2):
         try:
             t1.__class__, t2.__class__ = type(t2), type(t1)
         except TypeError:
-            raise TypeError(f"swap_tensors: a {type(t1).__name__} cannot become a {type(t2).__name__}; make both of one "
-                            "type, for example Parameter(tensor)") from None
+            raise TypeError(
+                f"swap_tensors: a {type(t1).__name__} cannot become a {type(t2).__name__}; make both of one "
+                "type, for example Parameter(tensor)"
+            ) from None
     _become(t1, second)
     _become(t2, first)
 

@@ -1,9 +1,9 @@
 """Reading PyTorch's files: the zip format, and the older one of pickles followed by raw storages.
 
-`pickle_machine` runs the pickle under the rules of `torch_rules`; the `Loader` here makes storages and tensors for it.
-Each storage must have as many bytes in the file as its record says, each tensor must lie within its storage, and
-nothing else in the file is believed either. `mmap` maps the storages of a zip file, copy on write, so that they are
-read from the disk when they are used.
+`pickle_machine` runs the pickle under the rules of `torch_rules`; the `Loader` here makes storages and
+tensors for it. Each storage must have as many bytes in the file as its record says, each tensor must lie
+within its storage, and nothing else in the file is believed either. `mmap` maps the storages of a zip file,
+copy on write, so that they are read from the disk when they are used.
 """
 
 import io
@@ -15,7 +15,12 @@ from flambeau.base.errors import fail
 from flambeau.runtime._core import from_memory
 from flambeau.tensor import torch_places
 from flambeau.tensor.pickle_machine import Machine, PickleError
-from flambeau.tensor.save import _check_extent, _check_numbers, new_memory, tensor_without_data
+from flambeau.tensor.save import (
+    _check_extent,
+    _check_numbers,
+    new_memory,
+    tensor_without_data,
+)
 from flambeau.tensor.storage import TypedStorage, UntypedStorage
 from flambeau.tensor.torch_known import StorageKind, find_known
 from flambeau.tensor.torch_rules import Rules, UnknownGlobal
@@ -49,10 +54,10 @@ class Loader:
 
     def __init__(self, fetch, map_location, options):
         self.fetch, self.map_location, self.options = fetch, map_location, options
-        self.swapped = False            # whether the file has the other byte order than this machine
-        self._swapped = set()           # addresses of the storages whose bytes are in this machine's order by now
-        self._memories = {}             # key -> (UntypedStorage or MetaStorage, dtype of its elements or None)
-        self._storages = {}             # (key, dtype) -> the storage object
+        self.swapped = False  # whether the file has the other byte order than this machine
+        self._swapped = set()  # addresses of the storages whose bytes are in this machine's order by now
+        self._memories = {}  # key -> (UntypedStorage or MetaStorage, dtype of its elements or None)
+        self._storages = {}  # (key, dtype) -> the storage object
 
     # ------------------------------------------------------------------ storages
     def persistent(self, identity):
@@ -82,7 +87,9 @@ class Loader:
             self._memories[key] = MetaStorage(dtype, size) if placed is None else placed
         memory = self._memories[key]
         if memory.nbytes() != size:
-            raise PickleError(f"the storage {key!r} has {memory.nbytes()} bytes in one place and {size} in another")
+            raise PickleError(
+                f"the storage {key!r} has {memory.nbytes()} bytes in one place and {size} in another"
+            )
         if isinstance(memory, MetaStorage) or dtype is None:
             return memory
         if (key, dtype) not in self._storages:
@@ -95,6 +102,7 @@ class Loader:
         if self.swapped and width > 1 and memory.nbytes() and memory.data_ptr() not in self._swapped:
             self._swapped.add(memory.data_ptr())
             import numpy
+
             kind = {2: "uint16", 4: "uint32", 8: "uint64"}[width]
             elements = numpy.frombuffer(bytes_of(memory), kind)
             elements.byteswap(inplace=True)
@@ -140,12 +148,15 @@ class Loader:
 
 
 def _on(storage, dtype, shape, strides, offset):
-    return from_memory(storage.data_ptr(), storage.nbytes(), storage._tensor, tuple(shape), tuple(strides), offset, dtype)
+    return from_memory(
+        storage.data_ptr(), storage.nbytes(), storage._tensor, tuple(shape), tuple(strides), offset, dtype
+    )
 
 
 def bytes_of(storage):
     """The memory of a storage, writable."""
     from flambeau.tensor.save import storage_of
+
     return storage_of(storage._tensor)[1]
 
 
@@ -159,9 +170,11 @@ def fresh_storage(size):
 class Options:
     """How a file is to be read."""
 
-    def __init__(self, map_location=None, weights_only=True, mmap=None, encoding="utf-8", allowed=(), script=False):
+    def __init__(
+        self, map_location=None, weights_only=True, mmap=None, encoding="utf-8", allowed=None, script=False
+    ):
         self.map_location, self.weights_only, self.mmap = map_location, weights_only, mmap
-        self.encoding, self.allowed, self.script = encoding, allowed, script
+        self.encoding, self.allowed, self.script = encoding, allowed or {}, script
         self.depth = 0
 
     def inside(self):
@@ -185,27 +198,44 @@ def read(stream, name, options):
     start = stream.read(512)
     stream.seek(-len(start), io.SEEK_CUR)
     if is_tar(start):
-        fail("load", f"{name}: the tar format of PyTorch 0.1 is not read", kind=UnpicklingError,
-             hint="load it with a PyTorch of your own and save it again")
+        fail(
+            "load",
+            f"{name}: the tar format of PyTorch 0.1 is not read",
+            kind=UnpicklingError,
+            hint="load it with a PyTorch of your own and save it again",
+        )
     try:
         return _read_zip(stream, name, options) if start.startswith(b"PK") else _read_legacy(stream, options)
     except UnknownGlobal as error:
         _refuse_global(name, error, options)
     except _DAMAGED as error:
         reason = str(error).partition("\n")[0] or type(error).__name__
-        fail("load", f"{name}: {reason}", hint="nothing of it was loaded, and nothing in it was run; copy or download the "
-             "file again, or save it again with what it is said to lack", kind=UnpicklingError)
+        fail(
+            "load",
+            f"{name}: {reason}",
+            hint="nothing of it was loaded, and nothing in it was run; copy or download the "
+            "file again, or save it again with what it is said to lack",
+            kind=UnpicklingError,
+        )
 
 
 def _refuse_global(name, error, options):
     if options.weights_only:
         module, _, last = error.name.rpartition(".")
-        hint = (f"if it is a class that you trust, allow it by torch.serialization.add_safe_globals([{last}]) or in a block "
-                f"`with torch.serialization.safe_globals([{last}]):`, with `from {module} import {last}`; or load the file "
-                "with weights_only=False, which finds classes of the program and calls nothing else")
-        text = (f"Weights only load failed: {error}. It was not an allowed global by default: GLOBAL {error.name}")
+        hint = (
+            f"if you trust the class, `from {module} import {last}` and allow it by "
+            f"torch.serialization.add_safe_globals([{last}]) or in a block "
+            f"`with torch.serialization.safe_globals([{last}]):`; or load the file "
+            "with weights_only=False, which finds classes of the program and calls nothing else"
+        )
+        text = (
+            f"Weights only load failed: {error}. It was not an allowed global by default: GLOBAL {error.name}"
+        )
     else:
-        text, hint = str(error), "loading never calls functions that a file names; save data, or objects of your own classes"
+        text, hint = (
+            str(error),
+            "loading never calls functions that a file names; save data, or objects of your own classes",
+        )
     fail("load", f"{name}: {text}", hint=hint, kind=UnpicklingError)
 
 
@@ -217,8 +247,12 @@ def _read_zip(stream, name, options):
         import warnings
 
         from flambeau.tensor.torch_script import weights_of_archive
-        warnings.warn(f"{name} is a TorchScript archive: its weights are loaded as a state_dict, and its code is not run", UserWarning,
-                      stacklevel=6)
+
+        warnings.warn(
+            f"{name} is a TorchScript archive: its weights are loaded as a state_dict, its code is not run",
+            UserWarning,
+            stacklevel=6,
+        )
         return weights_of_archive(stream, name, archive, options.map_location)
     loader = Loader(None, options.map_location, options)
     if "byteorder" in archive:
@@ -232,7 +266,7 @@ def _read_zip(stream, name, options):
     loader.fetch = _from_archive(archive, loader, mapped)
     rules = options.script(loader) if options.script else Rules(loader, options.weights_only, options.allowed)
     pickled = io.BytesIO(archive.read("data.pkl"))
-    made = Machine(pickled, rules, loader.persistent, options.encoding).run()
+    made = Machine(pickled, rules, loader.persistent, options.encoding, whole=archive.length).run()
     if pickled.read(1):
         raise PickleError("bytes follow the end of the pickle")
     return made
@@ -242,7 +276,9 @@ def _from_archive(archive, loader, mapped):
     def fetch(key, size, dtype):
         name = f"data/{key}"
         if not key.isascii() or "/" in key or archive.size(name) != size:
-            raise PickleError(f"the storage {key!r} has {archive.size(name)} bytes in the file, but its tensors want {size}")
+            raise PickleError(
+                f"the storage {key!r} has {archive.size(name)} bytes in the file, but its tensors want {size}"
+            )
         if mapped is not None and archive.offset(name) % (dtype.itemsize if dtype else 16) == 0:
             return mapped(archive.offset(name), size)
         storage, data = fresh_storage(size)
@@ -250,6 +286,7 @@ def _from_archive(archive, loader, mapped):
         if dtype is not None:
             loader.swap(storage, dtype)
         return storage
+
     return fetch
 
 
@@ -257,8 +294,14 @@ def _map(stream, archive, name, loader):
     """A function that makes storages on the file itself."""
     import ctypes
     import mmap
+
     if loader.swapped:
-        fail("load", f"{name}: a file of another byte order cannot be mapped", hint="leave out mmap=True", kind=UnpicklingError)
+        fail(
+            "load",
+            f"{name}: a file of another byte order cannot be mapped",
+            hint="leave out mmap=True",
+            kind=UnpicklingError,
+        )
     private = torch_places.mmap_is_private()
     file = stream if hasattr(stream, "fileno") else stream.raw
     access = mmap.ACCESS_COPY if private else mmap.ACCESS_WRITE
@@ -267,6 +310,7 @@ def _map(stream, archive, name, loader):
 
     def make(offset, size):
         return UntypedStorage.of(from_memory(address + offset, size, memory, (size,), (1,), 0, dtypes.uint8))
+
     return make
 
 
@@ -310,8 +354,8 @@ class _Search:
 def _read_legacy(stream, options):
     """Pickles of a magic number, a version, facts of the machine, the object, the keys; then the storages.
 
-    The object is searched for its storages first, since they stand behind it and sparse tensors are checked as they
-    are made.
+    The object is searched for its storages first, since they stand behind it and sparse tensors are checked
+    as they are made.
     """
     loader = Loader(None, options.map_location, options)
     plain = Rules(loader, True, {})
@@ -334,7 +378,9 @@ def _read_legacy(stream, options):
 
     loader.fetch = fetch
     stream.seek(start)
-    made = Machine(stream, Rules(loader, options.weights_only, options.allowed), loader.persistent, options.encoding).run()
+    made = Machine(
+        stream, Rules(loader, options.weights_only, options.allowed), loader.persistent, options.encoding
+    ).run()
     stream.seek(end)
     return made
 
@@ -358,15 +404,17 @@ def _read_storage(stream, loader, key, dtype, count):
     listed = struct.unpack(">q" if loader.swapped and sys.byteorder == "little" else "<q", length)[0]
     size = count * (dtype.itemsize if dtype else 1)
     if listed != count or size > _left(stream):
-        raise PickleError(f"the storage {key!r} has {listed} elements in the file of which {_left(stream)} bytes are left, but "
-                          f"its tensors want {count} elements in {size} bytes")
+        raise PickleError(
+            f"the storage {key!r} has {listed} elements ({_left(stream)} bytes are left of the file), but "
+            f"its tensors want {count} elements in {size} bytes"
+        )
     storage, data = fresh_storage(size)
     done = 0
     while done < size:
         piece = stream.read(min(1 << 20, size - done))
         if not piece:
             raise PickleError(f"the storage {key!r} is truncated: {done} of {size} bytes")
-        data[done:done + len(piece)] = piece
+        data[done : done + len(piece)] = piece
         done += len(piece)
     if dtype is not None:
         loader.swap(storage, dtype)

@@ -1,9 +1,9 @@
-"""Where the storages of PyTorch's files go: `map_location`, locations, byte orders and how files are mapped."""
+"""Where the storages of PyTorch's files go: `map_location`, places, byte orders, how files are mapped."""
 
 from flambeau.base.errors import fail
 from flambeau.types.device import Device, MissingDevice, as_device
 
-_PACKAGES = []              # (priority, tagger, deserializer)
+_PACKAGES = []  # (priority, tagger, deserializer)
 _SETTINGS = {"endianness": None, "mmap": None, "crc32": True, "skip_data": False}
 
 
@@ -12,8 +12,11 @@ class UnknownPlace(RuntimeError, ValueError):
 
 
 def register_package(priority, tagger, deserializer):
-    """Add a kind of place: `tagger(storage)` names it or returns None, `deserializer(storage, location)` brings a storage
-    there or returns None. Those of a small `priority` are asked first."""
+    """Add a kind of place; those of a small `priority` are asked first.
+
+    `tagger(storage)` names the place of a storage or returns None; `deserializer(storage, location)` brings a storage
+    to a place or returns None.
+    """
     _PACKAGES.append((priority, tagger, deserializer))
     _PACKAGES.sort(key=lambda row: row[0])
 
@@ -28,7 +31,7 @@ def location_tag(storage):
 
 
 def default_restore_location(storage, location):
-    """The storage at the place that `location` names. MissingDevice (a RuntimeError) for a device that is not here."""
+    """The storage at the place `location`. MissingDevice (a RuntimeError) for a device that is not here."""
     for _, _, deserializer in _PACKAGES:
         found = deserializer(storage, location)
         if found is not None:
@@ -41,11 +44,22 @@ def default_restore_location(storage, location):
     try:
         name = Device(location).type
     except (RuntimeError, TypeError):
-        fail("load", "a storage lies at a place that is not known", repr(location),
-             hint="map_location='cpu' brings it into this computer's memory", kind=UnknownPlace)
-    fail("load", f"the file has tensors of the device {location}, and there is none here", location, "'cpu'",
-         hint=f"map_location='cpu' brings them here: torch.load(f, map_location='cpu') ({name} is not available, so "
-         f"torch.{name}.is_available() is False)", kind=MissingDevice)
+        fail(
+            "load",
+            "a storage lies at a place that is not known",
+            repr(location),
+            hint="map_location='cpu' brings it into this computer's memory",
+            kind=UnknownPlace,
+        )
+    fail(
+        "load",
+        f"the file has tensors of the device {location}, and there is none here",
+        location,
+        "'cpu'",
+        hint=f"torch.load(f, map_location='cpu') brings them here ({name} is not available, so "
+        f"torch.{name}.is_available() is False)",
+        kind=MissingDevice,
+    )
 
 
 def placed(storage, location, map_location):
@@ -56,7 +70,11 @@ def placed(storage, location, map_location):
         return default_restore_location(storage, map_location.get(location, location))
     if callable(map_location) and not isinstance(map_location, Device):
         moved = map_location(storage, location)
-        return default_restore_location(storage, location) if moved is None else getattr(moved, "_untyped_storage", moved)
+        return (
+            default_restore_location(storage, location)
+            if moved is None
+            else getattr(moved, "_untyped_storage", moved)
+        )
     wanted = map_location if isinstance(map_location, str) else str(as_device(map_location))
     return default_restore_location(storage, wanted)
 
@@ -70,6 +88,7 @@ def assumed_byte_order():
 def mmap_is_private():
     """True if writing to a mapped tensor leaves the file as it is."""
     import mmap
+
     return _SETTINGS["mmap"] != mmap.MAP_SHARED
 
 

@@ -1,15 +1,14 @@
-"""Which names in a PyTorch file mean something, and what may be done with them: the rules of `pickle_machine`.
+"""Which names in PyTorch's files mean something, and what may be done with them: rules of `pickle_machine`.
 
-With `weights_only` a name is one of the closed table of `torch_known` (tensors, containers, numbers, arrays), or one
-that the program allowed through `safe_globals`. Without it, classes of layers, optimizers and of the program are found
-too. They are made empty (`__new__`) and given their state, as pickle does; called are only those classes whose own
-`__reduce__` asks for it. A function may be data but is never called. What the standard library has (os, subprocess,
-builtins, functools, ...) is never looked up beyond the table.
+With `weights_only` a name is one of the closed table of `torch_known` (tensors, containers, numbers, arrays),
+or one that the program allowed through `safe_globals`. Without it, classes of layers, optimizers and of the
+program are found too. They are made empty (`__new__`) and given their state, as pickle does; called are only
+those classes whose own `__reduce__` asks for it. A function may be data but is never called. What the
+standard library has (os, subprocess, builtins, functools, ...) is never looked up beyond the table.
 """
 
 import copyreg
 import importlib
-import importlib.util
 import sys
 import types
 from collections import deque
@@ -18,11 +17,29 @@ from enum import Enum
 from flambeau.runtime._core import Tensor
 from flambeau.tensor import torch_names
 from flambeau.tensor.pickle_machine import PickleError
-from flambeau.tensor.torch_known import Builder, FILLERS, find_known
+from flambeau.tensor.torch_known import FILLERS, Builder, find_known
 
 _OLD_NAMES = {"__builtin__": "builtins", "copy_reg": "copyreg", "UserDict": "collections"}
-_NEVER = {"test", "sitecustomize", "usercustomize", "pip", "setuptools", "pkg_resources", "_pytest", "pytest", "numpy", "scipy", "distutils", "_distutils_hack",
-          "llvmlite", "cffi", "cython", "Cython", "IPython", "ipykernel"}
+_NEVER = {
+    "test",
+    "sitecustomize",
+    "usercustomize",
+    "pip",
+    "setuptools",
+    "pkg_resources",
+    "_pytest",
+    "pytest",
+    "numpy",
+    "scipy",
+    "distutils",
+    "_distutils_hack",
+    "llvmlite",
+    "cffi",
+    "cython",
+    "Cython",
+    "IPython",
+    "ipykernel",
+}
 
 
 class UnknownGlobal(PickleError):
@@ -38,7 +55,7 @@ class Rules:
 
     def __init__(self, loader, weights_only, allowed):
         self.loader, self.weights_only, self.allowed = loader, weights_only, allowed
-        self.trusted = set()            # ids of classes that may be made
+        self.trusted = set()  # ids of classes that may be made
         self._found = {}
 
     # ------------------------------------------------------------------ names
@@ -73,7 +90,9 @@ class Rules:
             value = torch_names.lookup(module, name)
             if value is None:
                 raise UnknownGlobal(full, f"the file needs {full}, which Flambeau does not have (yet)")
-        elif module != "__main__" and is_dangerous(module) or "__main__" in module.split(".")[1:] or not module:
+        elif (
+            module != "__main__" and is_dangerous(module) or "__main__" in module.split(".")[1:] or not module
+        ):
             raise UnknownGlobal(full, f"the file names {full}, which is no class of data")
         else:
             value = _attribute(_module(module, full), name, full)
@@ -87,11 +106,15 @@ class Rules:
         home = getattr(value, "__module__", None) or "flambeau.ops"
         parts = home.split(".")
         if parts[0] == "flambeau":
-            of_data = isinstance(value, type) and (parts[1:2] and parts[1] in torch_names.DATA_PACKAGES or issubclass(value, Tensor))
+            of_data = isinstance(value, type) and (
+                parts[1:2] and parts[1] in torch_names.DATA_PACKAGES or issubclass(value, Tensor)
+            )
             if not of_data and torch_names.torch_name(value) is None:
                 raise UnknownGlobal(full, f"the file names {full}, which is no class of data")
         elif home != "__main__" and is_dangerous(home):
-            raise UnknownGlobal(full, f"the file names {full}, which is {home}.{getattr(value, '__qualname__', '?')}")
+            raise UnknownGlobal(
+                full, f"the file names {full}, which is {home}.{getattr(value, '__qualname__', '?')}"
+            )
 
     # ------------------------------------------------------------------ objects
     def call(self, what, args, machine):
@@ -99,9 +122,15 @@ class Rules:
         if isinstance(what, Builder):
             return what.build(self, args, machine)
         if isinstance(what, type) and self._may_make(what):
-            if id(what) in self.trusted and (id(what) in map(id, self.allowed.values()) or _asks_to_be_called(what)):
+            if id(what) in self.trusted and (
+                id(what) in map(id, self.allowed.values()) or _asks_to_be_called(what)
+            ):
+                if issubclass(what, Enum):
+                    args = tuple(map(machine.key, args))
                 return what(*args)
-            raise PickleError(f"the file calls the class {_shown(what)}, whose objects are not made by calling it")
+            raise PickleError(
+                f"the file calls the class {_shown(what)}, whose objects are not made by calling it"
+            )
         if id(what) in map(id, self.allowed.values()):
             return what(*args)
         raise PickleError(f"the file calls {_shown(what)}; loading calls nothing that a file names")
@@ -127,7 +156,9 @@ class Rules:
             except (TypeError, ValueError, IndexError, AttributeError, KeyError, RuntimeError) as error:
                 text = str(error).partition("\n")[0]
                 raise PickleError(f"the state of a {kind.__name__} is none: {text}") from None
-        elif id(kind) not in self.trusted or isinstance(target, (type, types.FunctionType, types.ModuleType, Tensor)):
+        elif id(kind) not in self.trusted or isinstance(
+            target, (type, types.FunctionType, types.ModuleType, Tensor)
+        ):
             raise PickleError(f"the file sets the state of {_shown(target)}")
         elif hasattr(target, "__setstate__"):
             target.__setstate__(state)
@@ -172,8 +203,9 @@ def is_dangerous(module):
 
 
 def _asks_to_be_called(kind):
-    return issubclass(kind, Enum) or (kind.__reduce_ex__ is not object.__reduce_ex__
-                                      or kind.__reduce__ is not object.__reduce__)
+    return issubclass(kind, Enum) or (
+        kind.__reduce_ex__ is not object.__reduce_ex__ or kind.__reduce__ is not object.__reduce__
+    )
 
 
 def _module(module, full):
@@ -183,7 +215,9 @@ def _module(module, full):
     try:
         return importlib.import_module(module)
     except ImportError as error:
-        raise UnknownGlobal(full, f"the file needs {full}, whose module cannot be imported ({error})") from None
+        raise UnknownGlobal(
+            full, f"the file needs {full}, whose module cannot be imported ({error})"
+        ) from None
 
 
 def _attribute(value, name, full):

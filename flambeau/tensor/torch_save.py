@@ -1,8 +1,8 @@
 """Writing PyTorch's files: the zip format, and the older one for programs that want it.
 
-The object is pickled with the names under which PyTorch knows its parts (`torch_names`); tensors become the calls that
-PyTorch's own files have, and their storages records of the archive. Tensors on one memory share one record. Unlike
-PyTorch, a part of a large tensor takes the bytes of the part.
+The object is pickled with the names under which PyTorch knows its parts (`torch_names`); tensors become the
+calls that PyTorch's own files have, and their storages records of the archive. Tensors on one memory share
+one record. Unlike PyTorch, a part of a large tensor takes the bytes of the part.
 """
 
 import hashlib
@@ -28,8 +28,8 @@ from flambeau.types.device import Device
 from flambeau.types.info import Layout
 
 DEFAULT_PROTOCOL = 2
-_ALIGNMENT = 64             # bytes: a multiple of every element's size
-_WORTH_IT = 4096            # bytes: if that much of a memory is shown by no tensor, it is left out
+_ALIGNMENT = 64  # bytes: a multiple of every element's size
+_WORTH_IT = 4096  # bytes: if that much of a memory is shown by no tensor, it is left out
 _STORAGE_OF_DTYPE = {name: storage for storage, name in STORAGES.items()}
 
 
@@ -65,12 +65,17 @@ class _Writer:
         pickler = _Pickler(stream, protocol, legacy=not zipped)
         pickler.dump(obj)
         unseen = pickler.unseen()
-        if unseen:                      # once more, now that it is known which parts of the memories are shown
+        if unseen:  # once more, now that it is known which parts of the memories are shown
             stream = io.BytesIO()
-            self.first = pickler        # keeps what it has made alive, so that an address means the same memory
+            self.first = pickler  # keeps what it has made alive, so that an address means the same memory
             pickler = _Pickler(stream, protocol, legacy=not zipped, parts=unseen)
             pickler.dump(obj)
-        self.protocol, self.pickled, self.storages, self.kept = protocol, stream.getvalue(), pickler.storages, pickler
+        self.protocol, self.pickled, self.storages, self.kept = (
+            protocol,
+            stream.getvalue(),
+            pickler.storages,
+            pickler,
+        )
         self.size = len(self.pickled) + sum(data.nbytes for data, _ in self.storages)
 
     def write(self, file, root):
@@ -92,8 +97,11 @@ class _Writer:
         archive.close()
 
     def _write_legacy(self, file):
-        facts = {"protocol_version": PROTOCOL, "little_endian": sys.byteorder == "little",
-                 "type_sizes": {"short": 2, "int": 4, "long": 4}}
+        facts = {
+            "protocol_version": PROTOCOL,
+            "little_endian": sys.byteorder == "little",
+            "type_sizes": {"short": 2, "int": 4, "long": 4},
+        }
         for part in (MAGIC, PROTOCOL, facts):
             file.write(pickle.dumps(part, self.protocol))
         file.write(self.pickled)
@@ -133,16 +141,35 @@ def _builder(name):
     return _Name(module, last)
 
 
-_TENSOR, _TENSOR_OF_DTYPE = _builder("torch._utils._rebuild_tensor_v2"), _builder("torch._utils._rebuild_tensor_v3")
-_META, _SPARSE = _builder("torch._utils._rebuild_meta_tensor_no_storage"), _builder("torch._utils._rebuild_sparse_tensor")
-_PARAMETER, _PARAMETER_WITH = _builder("torch._utils._rebuild_parameter"), _builder("torch._utils._rebuild_parameter_with_state")
-_OF_TYPE, _NESTED = _builder("torch._tensor._rebuild_from_type_v2"), _builder("torch._utils._rebuild_nested_tensor")
-_LAYOUT, _DEVICE, _SIZE = _builder("torch.serialization._get_layout"), _builder("torch.device"), _builder("torch.Size")
+_TENSOR, _TENSOR_OF_DTYPE = (
+    _builder("torch._utils._rebuild_tensor_v2"),
+    _builder("torch._utils._rebuild_tensor_v3"),
+)
+_META, _SPARSE = (
+    _builder("torch._utils._rebuild_meta_tensor_no_storage"),
+    _builder("torch._utils._rebuild_sparse_tensor"),
+)
+_PARAMETER, _PARAMETER_WITH = (
+    _builder("torch._utils._rebuild_parameter"),
+    _builder("torch._utils._rebuild_parameter_with_state"),
+)
+_OF_TYPE, _NESTED = (
+    _builder("torch._tensor._rebuild_from_type_v2"),
+    _builder("torch._utils._rebuild_nested_tensor"),
+)
+_LAYOUT, _DEVICE, _SIZE = (
+    _builder("torch.serialization._get_layout"),
+    _builder("torch.device"),
+    _builder("torch.Size"),
+)
 _GENERATOR, _UNTYPED = _builder("torch._C.Generator"), _builder("torch.storage.UntypedStorage")
 _KINDS = {name: _Name("torch", storage) for name, storage in _STORAGE_OF_DTYPE.items()}
 
 
-_QUICK = {kind: pickle._Pickler.dispatch[kind] for kind in (str, int, float, bool, type(None), bytes, tuple, list, dict, set)}
+_QUICK = {
+    kind: pickle._Pickler.dispatch[kind]
+    for kind in (str, int, float, bool, type(None), bytes, tuple, list, dict, set)
+}
 
 
 class _Pickler(pickle._Pickler):
@@ -152,10 +179,10 @@ class _Pickler(pickle._Pickler):
         """parts: (address, bytes) of a memory -> (start, end) of what is written of it; None: all."""
         super().__init__(stream, protocol)
         self.legacy, self.parts = legacy, parts or {}
-        self.shown = {}                 # (address, bytes) of a memory -> [start, end] of what its tensors show
-        self.storages = []              # (bytes, bytes of one element)
-        self._keys = {}                 # (address, bytes) of a memory -> (its number, the dtype that it was first saved in)
-        self._alive = []                # what made the storages, so that no other memory gets their addresses
+        self.shown = {}  # (address, bytes) of a memory -> [start, end] of what its tensors show
+        self.storages = []  # (bytes, bytes of one element)
+        self._keys = {}  # (address, bytes) of a memory -> (its number, the dtype that it was first saved in)
+        self._alive = []  # what made the storages, so that no other memory gets their addresses
         self._names = {}
 
     def save(self, obj, save_persistent_id=True):
@@ -219,14 +246,14 @@ class _Pickler(pickle._Pickler):
         if key not in self._keys:
             start, end = self.parts.get(key, (0, data.nbytes))
             self._keys[key] = len(self.storages), dtype
-            self.storages.append((data[start:start + (end - start) // width * width], width))
+            self.storages.append((data[start : start + (end - start) // width * width], width))
             self._alive.append(tensor)
         number = self._keys[key][0]
         identity = ("storage", kind, str(number), "cpu", self.storages[number][0].nbytes // width)
         return (*identity, None) if self.legacy else identity
 
     def _show(self, tensor, key):
-        """Note which bytes of a memory a tensor shows; the element its view starts at, from where the memory is written."""
+        """Note which bytes of a memory a tensor shows; its offset from where the memory is written."""
         offset, width = int(tensor.storage_offset()), tensor.dtype.itemsize
         reach = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride()))
         start, end = offset * width, (offset + reach + 1) * width if tensor.numel() else offset * width
@@ -291,22 +318,38 @@ class _Pickler(pickle._Pickler):
         address, data = storage_of(plain)
         key = address, data.nbytes
         first, offset = self._keys.get(key), self._show(plain, key)
-        if dtype.name not in _KINDS or data.nbytes % dtype.itemsize or first is not None and first[1] is not dtype:
-            return _TENSOR_OF_DTYPE, (_Memory(plain, None), offset, size, stride, requires_grad, OrderedDict(), dtype)
+        if (
+            dtype.name not in _KINDS
+            or data.nbytes % dtype.itemsize
+            or first is not None
+            and first[1] is not dtype
+        ):
+            return _TENSOR_OF_DTYPE, (
+                _Memory(plain, None),
+                offset,
+                size,
+                stride,
+                requires_grad,
+                OrderedDict(),
+                dtype,
+            )
         return _TENSOR, (_Memory(plain, dtype), offset, size, stride, requires_grad, OrderedDict())
 
 
 def _attributes(tensor):
     """The attributes that a program has set on a tensor, without hooks; None if there are none."""
     own = dict(getattr(tensor, "__dict__", None) or {}) if type(tensor) not in (Tensor, Parameter) else {}
-    return {**{name: value for name, value in (tensor._extra or {}).items() if not _internal(name)}, **own} or None
+    return {
+        **{name: value for name, value in (tensor._extra or {}).items() if not _internal(name)},
+        **own,
+    } or None
 
 
 def _internal(name):
     return name.startswith("__") or name in INTERNAL
 
 
-INTERNAL = {"_hooks", "_accumulated_hooks"}         # what the runtime keeps among a tensor's attributes
+INTERNAL = {"_hooks", "_accumulated_hooks"}  # what the runtime keeps among a tensor's attributes
 
 
 def _with_parts(tensor):
@@ -318,9 +361,12 @@ def _with_parts(tensor):
         return _SPARSE, (tensor.layout, facts)
     form, inner, facts, requires_grad = parts
     if tensor.saved_as != "nested" or form != "strided":
-        raise TypeError(f"[save] a tensor of layout {tensor.layout} has no form in PyTorch's files here\n"
-                        "  hint: save its values() and offsets(), or write with flambeau.save")
+        raise TypeError(
+            f"[save] a tensor of layout {tensor.layout} has no form in PyTorch's files here\n"
+            "  hint: save its values() and offsets(), or write with flambeau.save"
+        )
     from flambeau.tensor.create import tensor as make
+
     sizes = [tuple(map(int, size)) for size in facts["item_sizes"]]
     rank = len(sizes[0]) if sizes else 0
     strides, starts, at = [], [], 0
@@ -333,5 +379,9 @@ def _with_parts(tensor):
         starts.append(at)
         at += step if 0 not in size else 0
     buffer = inner[0].requires_grad_(requires_grad) if requires_grad else inner[0]
-    return _NESTED, (buffer, make(sizes, dtype=dtypes.int64).reshape(len(sizes), rank),
-                     make(strides, dtype=dtypes.int64).reshape(len(sizes), rank), make(starts, dtype=dtypes.int64))
+    return _NESTED, (
+        buffer,
+        make(sizes, dtype=dtypes.int64).reshape(len(sizes), rank),
+        make(strides, dtype=dtypes.int64).reshape(len(sizes), rank),
+        make(starts, dtype=dtypes.int64),
+    )

@@ -1,8 +1,8 @@
-"""The weights of TorchScript archives (`torch.jit.save`), which `load` gives as a state_dict; their code is not run.
+"""The weights of TorchScript archives, which `load` gives as a state_dict; their code is not run.
 
-Such an archive holds the objects of the model with classes that are written in its `code/`. Here an object is a bag of
-attributes, and of the code only the lines `__parameters__ = [...]` and `__buffers__ = [...]` are read as text, to tell
-weights from other tensors.
+Such an archive holds the objects of the model with classes that are written in its `code/`. Here an object is
+a bag of attributes, and of the code only the lines `__parameters__ = [...]` and `__buffers__ = [...]` are
+read as text, to tell weights from other tensors.
 """
 
 import re
@@ -31,7 +31,7 @@ class ScriptObject:
 
 
 def weights_of_archive(stream, name, archive, map_location=None):
-    """The parameters and buffers of a TorchScript archive by their dotted names, as `state_dict` gives them."""
+    """The parameters and buffers of an archive by their dotted names, as `state_dict` gives them."""
     stream.seek(archive.origin)
     top = read(stream, name, Options(map_location, script=_ScriptRules))
     found = OrderedDict()
@@ -51,7 +51,9 @@ def _collect(owner, prefix, archive, sources, found, above):
             inner.append((name, value))
         elif isinstance(value, Tensor) and (weights is None or name in weights[0] or name in weights[1]):
             is_parameter = weights is not None and name in weights[0]
-            found[prefix + name] = Parameter(value.detach(), value.requires_grad) if is_parameter else value.detach()
+            found[prefix + name] = (
+                Parameter(value.detach(), value.requires_grad) if is_parameter else value.detach()
+            )
     for name, value in inner:
         _collect(value, f"{prefix}{name}.", archive, sources, found, above | {id(owner)})
 
@@ -66,11 +68,17 @@ def _weights_of(kind, archive, sources):
         except ArchiveError:
             sources[record] = None
     text = sources[record]
-    found = re.search(rf"^class {re.escape(name)}\(Module\):\n((?:  .*\n)*)", text, re.MULTILINE) if text else None
+    found = (
+        re.search(rf"^class {re.escape(name)}\(Module\):\n((?:  .*\n)*)", text, re.MULTILINE)
+        if text
+        else None
+    )
     if found is None:
         return None
     lists = dict(re.findall(r"^  (__parameters__|__buffers__) = \[(.*)\]$", found[1], re.MULTILINE))
-    return tuple(set(re.findall(r'"([^"]*)"', lists.get(which, ""))) for which in ("__parameters__", "__buffers__"))
+    return tuple(
+        set(re.findall(r'"([^"]*)"', lists.get(which, ""))) for which in ("__parameters__", "__buffers__")
+    )
 
 
 class _ScriptRules(Rules):

@@ -1,8 +1,9 @@
 """The zip archives of PyTorch's files: records stored as they are, each at a multiple of 64 bytes.
 
-Reading believes nothing: the directory, the headers before the records and the size of the file must agree, records
-must not overlap, names must stay inside the archive, and a record must have the checksum that the directory says. A
-record that was compressed is refused, so what is read never takes more memory than the file is long.
+Reading believes nothing: the directory, the headers before the records and the size of the file must agree,
+records must not overlap, names must stay inside the archive, and a record must have the checksum that the
+directory says. A record that was compressed is refused, so what is read never takes more memory than the file
+is long.
 """
 
 import io
@@ -24,12 +25,19 @@ class ArchiveError(ValueError):
 
 
 class Record:
-    """One entry: its name, where its bytes start and how many they are, its checksum and its way of storage."""
+    """One entry: its name, where its bytes start and how many they are, checksum and way of storage."""
 
-    __slots__ = ("name", "header", "start", "size", "packed", "crc", "method")
+    __slots__ = ("crc", "header", "method", "name", "packed", "size", "start")
 
     def __init__(self, name, header, size, packed, crc, method):
-        self.name, self.header, self.size, self.packed, self.crc, self.method = name, header, size, packed, crc, method
+        self.name, self.header, self.size, self.packed, self.crc, self.method = (
+            name,
+            header,
+            size,
+            packed,
+            crc,
+            method,
+        )
         self.start = None
 
 
@@ -62,27 +70,31 @@ class Archive:
         record, done, crc = self._plain(name), 0, 0
         self.stream.seek(self.origin + record.start)
         while done < record.size:
-            piece = memory[done:done + _CHUNK]
+            piece = memory[done : done + _CHUNK]
             count = self._read_piece(piece)
             if not count:
                 raise ArchiveError(f"the record {name} is truncated: {done} of {record.size} bytes")
             crc, done = zlib.crc32(piece[:count], crc), done + count
-        if record.crc not in (crc, 0):          # 0: PyTorch was told to compute none
-            raise ArchiveError(f"the record {name} is damaged: its checksum is {crc:08x} instead of {record.crc:08x}")
+        if record.crc not in (crc, 0):  # 0: PyTorch was told to compute none
+            raise ArchiveError(
+                f"the record {name} is damaged: its checksum is {crc:08x} instead of {record.crc:08x}"
+            )
 
     def _read_piece(self, piece):
         """Read into `piece`; the number of bytes."""
         if hasattr(self.stream, "readinto"):
             return self.stream.readinto(piece)
         data = self.stream.read(piece.nbytes)
-        piece[:len(data)] = data
+        piece[: len(data)] = data
         return len(data)
 
     def read_text(self, name, most):
         """A small record, compressed or not, of at most `most` bytes."""
         record = self._record(name)
         if record.size > most or record.packed > most:
-            raise ArchiveError(f"the record {name} has {record.size} bytes, more than the {most} that it may have")
+            raise ArchiveError(
+                f"the record {name} has {record.size} bytes, more than the {most} that it may have"
+            )
         self.stream.seek(self.origin + record.start)
         data = self.stream.read(record.packed)
         try:
@@ -106,14 +118,18 @@ class Archive:
     def _plain(self, name):
         record = self._record(name)
         if record.method != 0:
-            raise ArchiveError(f"the record {name} is compressed; PyTorch stores its records as they are, and what is "
-                               "compressed could unpack to any size")
+            raise ArchiveError(
+                f"the record {name} is compressed; PyTorch stores its records as they are, and what is "
+                "compressed could unpack to any size"
+            )
         return record
 
     # ------------------------------------------------------------------ the directory at the end
     def _at(self, position, size):
         if position < 0 or size < 0 or position + size > self.length:
-            raise ArchiveError(f"{size} bytes at byte {position} lie outside of the file of {self.length} bytes")
+            raise ArchiveError(
+                f"{size} bytes at byte {position} lie outside of the file of {self.length} bytes"
+            )
         self.stream.seek(self.origin + position)
         data = self.stream.read(size)
         if len(data) != size:
@@ -126,7 +142,9 @@ class Archive:
         tail = self._at(tail_at, self.length - tail_at)
         place = tail.rfind(b"PK\5\6")
         if place < 0 or len(tail) - place < _END.size:
-            raise ArchiveError("the file is truncated: it has no directory at its end, which a zip archive has")
+            raise ArchiveError(
+                "the file is truncated: it has no directory at its end, which a zip archive has"
+            )
         _, disk, first, here, count, size, start, comment = _END.unpack_from(tail, place)
         if place + _END.size + comment != len(tail):
             raise ArchiveError("bytes follow the end of the archive")
@@ -136,7 +154,9 @@ class Archive:
         if disk or first or here != count:
             raise ArchiveError("the archive is one of several parts")
         if start + size != end or count > size // _CENTRAL.size:
-            raise ArchiveError(f"the directory ({count} entries, {size} bytes at byte {start}) is not where it should be")
+            raise ArchiveError(
+                f"the directory ({count} entries, {size} bytes at byte {start}) is not where it should be"
+            )
         return count, size, start
 
     def _wide_end(self, locator):
@@ -151,10 +171,30 @@ class Archive:
         for _ in range(count):
             if len(data) - position < _CENTRAL.size:
                 raise ArchiveError("the directory of the archive is truncated")
-            (mark, _, _, flags, method, _, _, crc, packed, plain, name_size, extra, comment, _, _, _,
-             header) = _CENTRAL.unpack_from(data, position)
+            (
+                mark,
+                _,
+                _,
+                flags,
+                method,
+                _,
+                _,
+                crc,
+                packed,
+                plain,
+                name_size,
+                extra,
+                comment,
+                _,
+                _,
+                _,
+                header,
+            ) = _CENTRAL.unpack_from(data, position)
             position += _CENTRAL.size
-            name, more = data[position:position + name_size], data[position + name_size:position + name_size + extra]
+            name, more = (
+                data[position : position + name_size],
+                data[position + name_size : position + name_size + extra],
+            )
             position += name_size + extra + comment
             if mark != b"PK\1\2" or position > len(data):
                 raise ArchiveError("the directory of the archive is damaged")
@@ -182,8 +222,10 @@ class Archive:
             record.start = record.header + _LOCAL.size + name_size + extra
             border = record.start + record.packed
             if border > end:
-                raise ArchiveError(f"the record {record.name} of {record.packed} bytes at byte {record.start} reaches "
-                                   f"over the {end} bytes in front of the directory")
+                raise ArchiveError(
+                    f"the record {record.name} of {record.packed} bytes at byte {record.start} reaches "
+                    f"over the {end} bytes in front of the directory"
+                )
 
     def _strip(self):
         """(first folder, {name without it: record})"""
@@ -216,12 +258,14 @@ def _wide_sizes(extra, plain, packed, header):
     position = 0
     while len(extra) - position >= 4:
         kind, size = struct.unpack_from("<2H", extra, position)
-        field = extra[position + 4:position + 4 + size]
+        field = extra[position + 4 : position + 4 + size]
         position += 4 + size
         if kind != 1:
             continue
-        numbers = iter(struct.unpack(f"<{len(field) // 8}Q", field[:len(field) // 8 * 8]))
-        plain, packed, header = (next(numbers, value) if value == _WIDE else value for value in (plain, packed, header))
+        numbers = iter(struct.unpack(f"<{len(field) // 8}Q", field[: len(field) // 8 * 8]))
+        plain, packed, header = (
+            next(numbers, value) if value == _WIDE else value for value in (plain, packed, header)
+        )
     return plain, packed, header
 
 
@@ -244,10 +288,14 @@ class ArchiveWriter:
         gap = -(start + 4) % ALIGNMENT
         extra = wide + b"FB" + struct.pack("<H", gap) + b"Z" * gap
         header = self.position
-        self._write(_LOCAL.pack(b"PK\3\4", 45 if wide else 20, 0x800, 0, 0, 0x21, crc, shown, shown, len(full), len(extra)))
+        self._write(
+            _LOCAL.pack(
+                b"PK\3\4", 45 if wide else 20, 0x800, 0, 0, 0x21, crc, shown, shown, len(full), len(extra)
+            )
+        )
         self._write(full + extra)
         for begin in range(0, size, _CHUNK):
-            self._write(data[begin:begin + _CHUNK])
+            self._write(data[begin : begin + _CHUNK])
         self.directory.append((full, crc, size, header))
 
     def close(self):
@@ -256,13 +304,45 @@ class ArchiveWriter:
             large = [number for number in (size, size, header) if number >= _WIDE]
             extra = struct.pack(f"<2H{len(large)}Q", 1, 8 * len(large), *large) if large else b""
             size, header = min(size, _WIDE), min(header, _WIDE)
-            self._write(_CENTRAL.pack(b"PK\1\2", 45, 45 if large else 20, 0x800, 0, 0, 0x21, crc, size, size, len(full), len(extra),
-                                      0, 0, 0, 0, header) + full + extra)
+            self._write(
+                _CENTRAL.pack(
+                    b"PK\1\2",
+                    45,
+                    45 if large else 20,
+                    0x800,
+                    0,
+                    0,
+                    0x21,
+                    crc,
+                    size,
+                    size,
+                    len(full),
+                    len(extra),
+                    0,
+                    0,
+                    0,
+                    0,
+                    header,
+                )
+                + full
+                + extra
+            )
         count, size, end = len(self.directory), self.position - start, self.position
         if count >= 0xFFFF or start + size >= _WIDE:
             self._write(_END64.pack(b"PK\6\6", _END64.size - 12, 45, 45, 0, 0, count, count, size, start))
             self._write(_LOCATOR.pack(b"PK\6\7", 0, end, 1))
-        self._write(_END.pack(b"PK\5\6", 0, 0, min(count, 0xFFFF), min(count, 0xFFFF), min(size, _WIDE), min(start, _WIDE), 0))
+        self._write(
+            _END.pack(
+                b"PK\5\6",
+                0,
+                0,
+                min(count, 0xFFFF),
+                min(count, 0xFFFF),
+                min(size, _WIDE),
+                min(start, _WIDE),
+                0,
+            )
+        )
 
     def _write(self, data):
         self.file.write(data)

@@ -7,9 +7,9 @@ import re
 INTRODUCTION = """# How much of PyTorch's API is there
 
 Names that `flambeau run` serves, of the public names of PyTorch 2.13
-([docs/data/pytorch_names.txt](data/pytorch_names.txt)): a name counts when the facade has it. What the names
-do is compared elsewhere (`make test`, `make parity`). This page is made by `python -m flambeau.tools` and
-compared in a test.
+([docs/data/pytorch_names.txt](data/pytorch_names.txt)): a name counts when the facade has it and it does
+more than refuse. What the names do is compared elsewhere (`make test`, `make parity`). This page is made by
+`python -m flambeau.tools` and compared in a test.
 
 """
 # Why a name is missing: reason -> patterns of `namespace.name`, one of which it matches; the first reason
@@ -71,7 +71,7 @@ def candidate(namespace):
 
 def has(owner, name):
     try:
-        return owner is not None and hasattr(owner, name)
+        return hasattr(owner, name) and not getattr(getattr(owner, name), "only_refuses", False)
     except ImportError:  # a lazy module that the house does not have yet
         return False
 

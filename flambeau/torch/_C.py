@@ -1,7 +1,10 @@
 """torch._C: the few names of PyTorch's compiled part that libraries ask for."""
 
-from flambeau.overrides import (DisableTorchFunction, DisableTorchFunctionSubclass,
-                                _disabled_torch_function_impl)
+from flambeau.overrides import (
+    DisableTorchFunction,
+    DisableTorchFunctionSubclass,
+    _disabled_torch_function_impl,
+)
 from flambeau.ops.overrides import THREAD as _THREAD
 from flambeau.runtime._core import Size
 from flambeau.tensor import Generator, Tensor, is_grad_enabled, set_grad_enabled as _set_grad
@@ -12,12 +15,13 @@ from flambeau.types.device import Device as device
 from flambeau.types.dtype import DType as dtype
 
 TensorBase = _TensorBase = Tensor
-ScriptModule = ScriptFunction = type("ScriptObject", (), {"__doc__": "Nothing is one: there are no compiled scripts."})
+_TensorMeta = type(Tensor)
 
 
 def _get_default_device():
     """The name of the device that new tensors are on."""
     import flambeau
+
     return str(getattr(flambeau, "get_default_device", lambda: "cpu")())
 
 
@@ -45,7 +49,7 @@ def _set_grad_enabled(mode):
     _set_grad(mode)
 
 
-def _cuda_isCurrentStreamCapturing():               # noqa: N802 - PyTorch's name
+def _cuda_isCurrentStreamCapturing():  # noqa: N802 - PyTorch's name
     return False
 
 
@@ -53,7 +57,19 @@ def _get_privateuse1_backend_name():
     return "privateuseone"
 
 
-__getattr__, __dir__ = _mirror.mirror(__name__, "flambeau.types.device")
+__getattr__, __dir__ = _mirror.mirror(__name__, "flambeau.torch._scripts")
 
-__all__ = ["DisableTorchFunction", "DisableTorchFunctionSubclass", "Generator", "ScriptFunction", "ScriptModule", "Size",
-           "TensorBase", "_LegacyVariableBase", "_disabled_torch_function_impl", "_nn", "device", "dtype", "is_grad_enabled"]
+__all__ = [
+    "DisableTorchFunction",
+    "DisableTorchFunctionSubclass",
+    "Generator",
+    "Size",
+    "TensorBase",
+    "_TensorMeta",
+    "_LegacyVariableBase",
+    "_disabled_torch_function_impl",
+    "_nn",
+    "device",
+    "dtype",
+    "is_grad_enabled",
+]

@@ -19,4 +19,5 @@ __version__ = _Version("2.13.0+flambeau.0.1.0")      # the PyTorch whose API is 
 set_repr_prefix("torch")
 set_stream("pytorch")
 
-__getattr__, __dir__ = _mirror.mirror(__name__, "flambeau", "flambeau.torch._top", "flambeau.torch._foreach")
+__getattr__, __dir__ = _mirror.mirror(__name__, "flambeau", "flambeau.torch._top", "flambeau.torch._foreach",
+                                         "flambeau.torch._scripts")

@@ -7,7 +7,11 @@ from flambeau.torch import _mirror
 def _flatten_dense_tensors(tensors):
     """One 1-d tensor with the elements of all."""
     tensors = list(tensors)
-    return _cat([tensor.contiguous().view(-1) for tensor in tensors]) if len(tensors) != 1 else tensors[0].contiguous().view(-1)
+    return (
+        _cat([tensor.contiguous().view(-1) for tensor in tensors])
+        if len(tensors) != 1
+        else tensors[0].contiguous().view(-1)
+    )
 
 
 def _unflatten_dense_tensors(flat, tensors):
@@ -54,6 +58,7 @@ class ExceptionWrapper:
     def __init__(self, exc_info=None, where="in background"):
         import sys
         import traceback
+
         kind, value, trace = exc_info or sys.exc_info()
         self.exc_type, self.where = kind, where
         self.exc_msg = "".join(traceback.format_exception(kind, value, trace))

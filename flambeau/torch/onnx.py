@@ -1,14 +1,11 @@
-"""torch.onnx: programs import it and ask `is_in_onnx_export`; there is no export (yet)."""
+"""torch.onnx: writing ONNX files is refused as long as programs are not captured."""
 
-from flambeau.torch._mirror import UnsupportedError
+from flambeau.torch import _absent, _compiled, _mirror
 
+_WAY_OUT = "save the weights with torch.save(model.state_dict(), path)"
 
-def is_in_onnx_export():
-    """False."""
-    return False
+export, dynamo_export = (_compiled.refused(f"torch.onnx.{name}", _WAY_OUT)
+    for name in ("export", "dynamo_export"))
+globals().update(_absent.answered(False, "is_in_onnx_export", "is_onnxrt_backend_supported"))
 
-
-def export(model, args=(), f=None, **kwargs):
-    """Refused: models are not written as ONNX yet."""
-    raise UnsupportedError("[torch.onnx] models are not exported as ONNX (yet)\n"
-                           "  hint: save the state_dict with torch.save and export with a PyTorch of your own")
+__getattr__, __dir__ = _mirror.mirror(__name__)

@@ -1,4 +1,5 @@
-"""torch.ops: `torch.ops.aten.add` and its forms. Other libraries of ops have none here, which `hasattr` tells."""
+"""torch.ops: `torch.ops.aten.add` and its forms. Other libraries of ops have none here, which `hasattr`
+tells."""
 
 from flambeau.ops.overloads import packet as _packet
 from flambeau.torch import _custom_ops

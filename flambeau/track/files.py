@@ -19,24 +19,37 @@ _numbers = itertools.count()
 class EventFile:
     """An event file of its own name in `folder`; events wait in memory for company.
 
-    They are written when more than `max_queue` wait, `flush_secs` seconds after the first of them, by `flush` and
-    `close`, and when the program ends. A forked child gets a file of its own: what waits is the parent's.
+    They are written when more than `max_queue` wait, `flush_secs` seconds after the first of them, by
+    `flush` and `close`, and when the program ends. A forked child gets a file of its own: what waits is the
+    parent's.
     """
 
     def __init__(self, folder, max_queue=10, flush_secs=120, suffix=""):
-        self.folder, self.max_queue, self.flush_secs, self.suffix = str(folder), max_queue, flush_secs, suffix or ""
+        self.folder, self.max_queue, self.flush_secs, self.suffix = (
+            str(folder),
+            max_queue,
+            flush_secs,
+            suffix or "",
+        )
         os.makedirs(self.folder, exist_ok=True)
         self._lock = threading.Lock()
         self._open()
 
     def _open(self):
         self.process = os.getpid()
-        name = f"events.out.tfevents.{int(time.time())}.{socket.gethostname()}.{self.process}.{next(_numbers)}"
+        name = (
+            f"events.out.tfevents.{int(time.time())}.{socket.gethostname()}.{self.process}.{next(_numbers)}"
+        )
         self.path = os.path.join(self.folder, name + self.suffix)
         self._waiting, self._timer = [], None
-        self._at_exit = weakref.finalize(self, _append, self.path, self._waiting, self.process)
-        self.add({"wall_time": time.time(), "file_version": "brain.Event:2",
-                  "source_metadata": {"writer": "flambeau.track"}})
+        self._at_exit = weakref.finalize(self, _append, self.path, self._waiting, self.process, self._lock)
+        self.add(
+            {
+                "wall_time": time.time(),
+                "file_version": "brain.Event:2",
+                "source_metadata": {"writer": "flambeau.track"},
+            }
+        )
         self.flush()
 
     def add(self, event):
@@ -56,29 +69,32 @@ class EventFile:
 
     def flush(self):
         """Write what waits."""
+        if os.getpid() != self.process:  # a child: what waits is the parent's, and so may the lock be
+            return
         with self._lock:
             if self._timer is not None:
                 self._timer.cancel()
                 self._timer = None
-            _append(self.path, self._waiting, self.process)
+        _append(self.path, self._waiting, self.process, self._lock)
 
     def close(self):
         """Write what waits; a later event opens nothing new, it is appended."""
-        if os.getpid() == self.process:
-            self.flush()
+        self.flush()
 
 
-def _append(path, waiting, process):
-    if not waiting or os.getpid() != process:
+def _append(path, waiting, process, lock):
+    if os.getpid() != process:
         return
-    if os.path.isdir(os.path.dirname(path)):            # else the run was deleted meanwhile: so be it
-        with open(path, "ab") as file:
-            file.write(b"".join(waiting))
-    waiting.clear()
+    with lock:
+        if waiting and os.path.isdir(os.path.dirname(path)):  # else the run was deleted meanwhile: so be it
+            with open(path, "ab") as file:
+                file.write(b"".join(waiting))
+        waiting.clear()
 
 
 def _later(seconds, method):
     """A started timer that does not keep the file, nor the program, alive."""
+
     def run():
         flush = method()
         if flush is not None:

@@ -1,6 +1,7 @@
 """The graph of a model as TensorBoard draws it: a node an op, in the boxes of the modules that called it.
 
-The model runs once, without gradients; every op that it calls, its operands and the modules around it are noted.
+The model runs once, without gradients; every op that it calls, its operands and the modules around it are
+noted.
 """
 
 from contextlib import contextmanager
@@ -28,14 +29,24 @@ class _Notes(Interposer):
         result = bind(operation, args, kwargs)
         flat = _flat((args, tuple(kwargs.values())))
         operands = [value for value in flat if isinstance(value, Tensor)]
-        attributes = ", ".join([repr(value) for value in flat if not isinstance(value, Tensor)]
-                               + [f"{key}={value!r}" for key, value in kwargs.items()
-                                  if not isinstance(value, (Tensor, tuple, list))])
+        attributes = ", ".join(
+            [repr(value) for value in flat if not isinstance(value, Tensor)]
+            + [
+                f"{key}={value!r}"
+                for key, value in kwargs.items()
+                if not isinstance(value, (Tensor, tuple, list))
+            ]
+        )
         results = [value for value in _flat(result) if isinstance(value, Tensor)]
         if results and all(id(value) in self.names for value in results) and operation.kind == "view":
             return result
-        self.add(operation.name, "aten::" + operation.name, [self.name_of(each) for each in operands], results,
-                 attributes)
+        self.add(
+            operation.name,
+            "aten::" + operation.name,
+            [self.name_of(each) for each in operands],
+            results,
+            attributes,
+        )
         return result
 
     def add(self, name, op, inputs, results, attributes=""):
@@ -46,7 +57,7 @@ class _Notes(Interposer):
             shapes = [{"dim": [{"size": size} for size in each.shape]} for each in results]
             attr.append({"key": "_output_shapes", "value": {"list": {"shape": shapes}}})
         self.nodes.append({"name": name, "op": op, "input": inputs, "attr": attr})
-        self.held.extend(results)                   # so that no other tensor gets their identity
+        self.held.extend(results)  # so that no other tensor gets their identity
         for each in results:
             self.names[id(each)] = name
         return name
@@ -63,6 +74,7 @@ class _Notes(Interposer):
     @contextmanager
     def scope_of_modules(self, root):
         """Meanwhile, `scopes` are the modules that run."""
+
         def enter(module, args):
             label = self.labels.get(id(module), "")
             kind = type(module).__name__
@@ -71,8 +83,10 @@ class _Notes(Interposer):
         def leave(module, args, output):
             self.scopes.pop()
 
-        handles = [global_hooks.register_module_forward_pre_hook(enter),
-                   global_hooks.register_module_forward_hook(leave, always_call=True)]
+        handles = [
+            global_hooks.register_module_forward_pre_hook(enter),
+            global_hooks.register_module_forward_hook(leave, always_call=True),
+        ]
         try:
             yield
         finally:
@@ -125,5 +139,5 @@ def model_graph(model, inputs=(), verbose=False):
         for node in notes.nodes:
             print(f"{node['name']} = {node['op']}({', '.join(node['input'])})")
     graph = encode("GraphDef", {"node": notes.nodes, "versions": {"producer": 22}})
-    device = b"\n\x11\n\x0f\n\r/device:CPU:0"            # RunMetadata with one step on one device
+    device = b"\n\x11\n\x0f\n\r/device:CPU:0"  # RunMetadata with one step on one device
     return graph, device

@@ -1,37 +1,39 @@
 """The messages in an event file, as plain dicts, to and from protocol buffers' wire format.
 
-A message is a dict by field name; a repeated field is a list; a field that is None is left out; a message that is
-bytes, or that has `SerializeToString`, is taken as encoded already. `FIELDS` is the whole schema: what TensorBoard
-reads of it.
+A message is a dict by field name; a repeated field is a list; a field that is None is left out; a message
+that is bytes, or that has `SerializeToString`, is taken as encoded already. `FIELDS` is the whole schema:
+what TensorBoard reads of it.
 
->>> decode("Event", encode("Event", {"step": 3, "summary": {"value": [{"tag": "loss", "simple_value": 0.5}]}}))
-{'step': 3, 'summary': {'value': [{'tag': 'loss', 'simple_value': 0.5}]}}
+>>> event = {"step": 3, "summary": {"value": [{"tag": "loss", "simple_value": 0.5}]}}
+>>> decode("Event", encode("Event", event)) == event
+True
 """
 
 import struct
 
 __all__ = ["decode", "encode"]
 
-# message -> its fields as "name number kind"; a kind is int (also bool and enum), float, double, string, bytes or a
-# message; a star says that the field is repeated.
+# message -> its fields as "name number kind"; a kind is int (also bool and enum), float, double, string, bytes
+# or a message; a star says that the field is repeated.
 FIELDS = {
     "Event": "wall_time 1 double, step 2 int, file_version 3 string, graph_def 4 bytes, summary 5 Summary, "
-             "session_log 7 SessionLog, tagged_run_metadata 8 TaggedRunMetadata, source_metadata 10 SourceMetadata",
+    "session_log 7 SessionLog, tagged_run_metadata 8 TaggedRunMetadata, source_metadata 10 SourceMetadata",
     "SessionLog": "status 1 int, checkpoint_path 2 string, msg 3 string",
     "TaggedRunMetadata": "tag 1 string, run_metadata 2 bytes",
     "SourceMetadata": "writer 1 string",
     "Summary": "value 1 Value*",
     "Value": "tag 1 string, simple_value 2 float, image 4 Image, histo 5 Histogram, audio 6 Audio, "
-             "node_name 7 string, tensor 8 TensorProto, metadata 9 Metadata",
-    "Metadata": "plugin_data 1 PluginData, display_name 2 string, summary_description 3 string, data_class 4 int",
+    "node_name 7 string, tensor 8 TensorProto, metadata 9 Metadata",
+    "Metadata": "plugin_data 1 PluginData, display_name 2 string, summary_description 3 string, "
+    "data_class 4 int",
     "PluginData": "plugin_name 1 string, content 2 bytes",
     "Image": "height 1 int, width 2 int, colorspace 3 int, encoded_image_string 4 bytes",
     "Histogram": "min 1 double, max 2 double, num 3 double, sum 4 double, sum_squares 5 double, "
-                 "bucket_limit 6 double*, bucket 7 double*",
+    "bucket_limit 6 double*, bucket 7 double*",
     "Audio": "sample_rate 1 float, num_channels 2 int, length_frames 3 int, encoded_audio_string 4 bytes, "
-             "content_type 5 string",
+    "content_type 5 string",
     "TensorProto": "dtype 1 int, tensor_shape 2 Shape, tensor_content 4 bytes, float_val 5 float*, "
-                   "double_val 6 double*, int_val 7 int*, string_val 8 bytes*, int64_val 10 int*, bool_val 11 int*",
+    "double_val 6 double*, int_val 7 int*, string_val 8 bytes*, int64_val 10 int*, bool_val 11 int*",
     "Shape": "dim 2 Dim*",
     "Dim": "size 1 int, name 2 string",
     # the graph of a model
@@ -43,9 +45,9 @@ FIELDS = {
     "Versions": "producer 1 int",
     # hyperparameters
     "HParams": "version 1 int, experiment 2 Experiment, session_start_info 3 SessionStart, "
-               "session_end_info 4 SessionEnd",
+    "session_end_info 4 SessionEnd",
     "Experiment": "description 1 string, time_created_secs 3 double, hparam_infos 4 HParamInfo*, "
-                  "metric_infos 5 MetricInfo*",
+    "metric_infos 5 MetricInfo*",
     "HParamInfo": "name 1 string, type 4 int, domain_discrete 5 AnyList",
     "MetricInfo": "name 1 MetricName",
     "MetricName": "group 1 string, tag 2 string",
@@ -62,7 +64,8 @@ FIELDS = {
     "Margin": "series 1 Series*",
     "Series": "value 1 string, lower 2 string, upper 3 string",
     "PrCurve": "version 1 int, num_thresholds 2 int",
-    "Mesh": "version 1 int, name 2 string, content_type 3 int, json_config 5 string, shape 6 int*, components 7 int",
+    "Mesh": "version 1 int, name 2 string, content_type 3 int, json_config 5 string, shape 6 int*, "
+    "components 7 int",
 }
 _FIXED = {"double": ("<d", 8, 1), "float": ("<f", 4, 5)}
 _TABLES = {}
@@ -72,7 +75,9 @@ def _table(name):
     """Message name -> {field: (number, kind, repeated)}."""
     if name not in _TABLES:
         rows = [row.split() for row in FIELDS[name].split(", ")]
-        _TABLES[name] = {field: (int(number), kind.rstrip("*"), kind.endswith("*")) for field, number, kind in rows}
+        _TABLES[name] = {
+            field: (int(number), kind.rstrip("*"), kind.endswith("*")) for field, number, kind in rows
+        }
     return _TABLES[name]
 
 
@@ -90,7 +95,7 @@ def encode(name, message):
         number, kind, repeated = table[field]
         if not repeated:
             out += _one(number, kind, value)
-        elif kind == "int" or kind in _FIXED:               # numbers stand together, under one head
+        elif kind == "int" or kind in _FIXED:  # numbers stand together, under one head
             packed = b"".join(map(varint, value)) if kind == "int" else _many(kind, value)
             out += varint(number << 3 | 2) + varint(len(packed)) + packed
         else:
@@ -130,7 +135,7 @@ def _one(number, kind, value):
 def _pack(form, value):
     try:
         return struct.pack(form, value)
-    except OverflowError:                   # beyond float32: infinite there
+    except OverflowError:  # beyond float32: infinite there
         return struct.pack(form, float("inf") if value > 0 else float("-inf"))
 
 
@@ -185,7 +190,7 @@ def _read_raw(data, at, wire):
             raise ValueError(f"no field has the wire type {wire}")
     if at + length > len(data):
         raise ValueError("a message ends in the middle of a field")
-    return bytes(data[at:at + length]), at + length
+    return bytes(data[at : at + length]), at + length
 
 
 def _values(kind, raw, repeated):

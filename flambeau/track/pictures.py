@@ -20,8 +20,9 @@ def as_array(value, what="value"):
         return value.resolve_conj().numpy() if value.is_complex() else value.numpy()
     array = numpy.asarray(value)
     if array.dtype == object or array.dtype.kind in "SU":
-        raise NotImplementedError(f"[tensorboard] {what} should be a tensor, an array or a number: "
-                                  f"got {type(value).__name__}")
+        raise NotImplementedError(
+            f"[tensorboard] {what} should be a tensor, an array or a number: got {type(value).__name__}"
+        )
     return array
 
 
@@ -34,8 +35,14 @@ def height_width_channels(pictures, dataformats):
     """
     array, letters = as_array(pictures, "the picture"), dataformats.upper()
     if len(letters) != array.ndim or len(set(letters)) != len(letters) or set(letters) - set("NCHW"):
-        fail("add_image", "the axes do not fit dataformats", tuple(array.shape), f"one axis a letter of {dataformats}",
-             hint="dataformats='HWC' for pictures with the channels last", kind=AssertionError)
+        fail(
+            "add_image",
+            "the axes do not fit dataformats",
+            tuple(array.shape),
+            f"one axis a letter of {dataformats}",
+            hint="dataformats='HWC' for pictures with the channels last",
+            kind=AssertionError,
+        )
     if array.dtype != numpy.uint8:
         array = (array.astype(numpy.float32) * 255).clip(0, 255).astype(numpy.uint8)
     order = [letters.index(letter) for letter in "NHWC" if letter in letters]
@@ -61,11 +68,15 @@ def grid(pictures, columns=8):
 def png(picture):
     """The PNG file of a uint8 array (height, width, 3 or 4 channels)."""
     height, width, channels = picture.shape
-    lines = numpy.zeros((height, width * channels + 1), numpy.uint8)        # each line begins with filter 0: none
+    lines = numpy.zeros((height, width * channels + 1), numpy.uint8)  # each line begins with filter 0: none
     lines[:, 1:] = picture.reshape(height, -1)
     head = struct.pack(">IIBBBBB", width, height, 8, {3: 2, 4: 6}[channels], 0, 0, 0)
-    return (b"\x89PNG\r\n\x1a\n" + _chunk(b"IHDR", head) + _chunk(b"IDAT", zlib.compress(lines.tobytes(), 6))
-            + _chunk(b"IEND", b""))
+    return (
+        b"\x89PNG\r\n\x1a\n"
+        + _chunk(b"IHDR", head)
+        + _chunk(b"IDAT", zlib.compress(lines.tobytes(), 6))
+        + _chunk(b"IEND", b"")
+    )
 
 
 def _chunk(kind, data):
@@ -73,13 +84,14 @@ def _chunk(kind, data):
 
 
 def with_boxes(picture, boxes, labels=None):
-    """The picture with red outlines of `boxes` (n, 4: left, top, right, bottom in pixels); labels need Pillow."""
+    """The picture with red outlines of `boxes` (n, 4: left, top, right, bottom in pixels); labels need
+    Pillow."""
     picture = picture.copy()
     height, width, _ = picture.shape
-    red = numpy.array([255, 0, 0, 255][:picture.shape[-1]], numpy.uint8)
+    red = numpy.array([255, 0, 0, 255][: picture.shape[-1]], numpy.uint8)
     places = as_array(boxes, "the boxes").reshape(-1, 4).round().astype(int)
     for left, top, right, bottom in numpy.clip(places, 0, [width - 1, height - 1] * 2):
-        inside = picture[top:bottom + 1, left:right + 1]
+        inside = picture[top : bottom + 1, left : right + 1]
         for line in (inside[:2], inside[-2:], inside[:, :2], inside[:, -2:]):
             line[...] = red
     if labels is None:
@@ -98,7 +110,9 @@ def gif(pictures, frames_per_second):
     image = require("PIL.Image", "tensorboard")
     frames = [image.fromarray(picture) for picture in pictures]
     file = io.BytesIO()
-    frames[0].save(file, "GIF", save_all=True, append_images=frames[1:], loop=0, duration=1000 / frames_per_second)
+    frames[0].save(
+        file, "GIF", save_all=True, append_images=frames[1:], loop=0, duration=1000 / frames_per_second
+    )
     return file.getvalue()
 
 

@@ -1,8 +1,9 @@
-"""Records in a file: length, bytes, and a checksum of each, so that a file cut off in the middle is read up to there.
+"""Records in a file: length, bytes, and a checksum of each, so that a file cut off in the middle is read up
+to there.
 
-A record is `length` (8 bytes), the checksum of these, the data, the checksum of the data (4 bytes each, little-endian).
-The checksum is CRC-32C (Castagnoli; RFC 3720, appendix B.4), rotated and shifted by a constant, since data that holds
-checksums of itself would otherwise weaken it.
+A record is `length` (8 bytes), the checksum of these, the data, the checksum of the data (4 bytes each,
+little-endian). The checksum is CRC-32C (Castagnoli; RFC 3720, appendix B.4), rotated and shifted by a
+constant, since data that holds checksums of itself would otherwise weaken it.
 """
 
 import struct
@@ -14,7 +15,7 @@ __all__ = ["crc32c", "read_records", "record"]
 numpy = LazyModule("numpy")
 
 _POLYNOMIAL = 0x82F63B78
-_LONG = 8192                # from here on lanes of NumPy pay
+_LONG = 8192  # from here on lanes of NumPy pay
 
 
 def _make_table():
@@ -49,7 +50,8 @@ def crc32c(data):
 def _in_lanes(data, state):
     """The state after `data`: 256 pieces side by side, then joined.
 
-    The checksum is linear over bits: the state after two pieces is that of the second, begun at 0, xor that of
+    The checksum is linear over bits: the state after two pieces is that of the second, begun at 0, xor that
+        of
     the first moved on over as many zero bytes as the second has.
     """
     table = numpy.array(_TABLE, numpy.uint32)
@@ -58,7 +60,7 @@ def _in_lanes(data, state):
     states[0] = state
     for column in pieces.T:
         states = table[(states ^ column) & 255] ^ states >> 8
-    bits = numpy.uint32(1) << numpy.arange(32, dtype=numpy.uint32)      # where each bit of a state goes
+    bits = numpy.uint32(1) << numpy.arange(32, dtype=numpy.uint32)  # where each bit of a state goes
     for _ in range(pieces.shape[1]):
         bits = table[bits & 255] ^ bits >> 8
     moved = [int(bit) for bit in bits]

@@ -43,8 +43,11 @@ class FileWriter:
 
     def add_event(self, event, step=None, walltime=None):
         """Write an event, a dict of the fields of `Event` (see `messages`)."""
-        event = {"wall_time": time.time() if walltime is None else float(walltime),
-                 "step": None if step is None else int(step), **event}
+        event = {
+            "wall_time": time.time() if walltime is None else float(walltime),
+            "step": None if step is None else int(step),
+            **event,
+        }
         self.event_writer.add(event)
 
     def add_summary(self, summary, global_step=None, walltime=None):
@@ -74,19 +77,22 @@ class FileWriter:
 class SummaryWriter:
     """Writes values of a run into event files in `log_dir`.
 
-    A `tag` names a curve or panel ("loss/train": what stands before "/" groups them); `global_step` is the place
-    on its axis, `walltime` the time in seconds since 1970 if it is not now. Values are tensors, NumPy arrays or
-    numbers. Event files hold numbers as float32 unless said otherwise.
+    A `tag` names a curve or panel ("loss/train": what stands before "/" groups them); `global_step` is the
+    place on its axis, `walltime` the time in seconds since 1970 if it is not now. Values are tensors, NumPy
+    arrays or numbers. Event files hold numbers as float32 unless said otherwise.
 
     Args:
         log_dir: the folder; None: runs/<date>_<time>_<host><comment>.
         comment: part of that name.
-        purge_step: a run that goes on after a crash says so: TensorBoard drops events of its folder from there on.
+        purge_step: a run that goes on after a crash says so: TensorBoard drops events of its folder from
+            there on.
         max_queue, flush_secs: how many events, and how many seconds, may wait to be written.
         filename_suffix: put behind the names of files.
     """
 
-    def __init__(self, log_dir=None, comment="", purge_step=None, max_queue=10, flush_secs=120, filename_suffix=""):
+    def __init__(
+        self, log_dir=None, comment="", purge_step=None, max_queue=10, flush_secs=120, filename_suffix=""
+    ):
         if not log_dir:
             log_dir = os.path.join("runs", time.strftime("%b%d_%H-%M-%S_") + socket.gethostname() + comment)
         self.log_dir, self.purge_step = str(log_dir), purge_step
@@ -98,7 +104,9 @@ class SummaryWriter:
         if self.all_writers is None:
             self.all_writers = {}
         if folder not in self.all_writers:
-            self.all_writers[folder] = FileWriter(folder, self.max_queue, self.flush_secs, self.filename_suffix)
+            self.all_writers[folder] = FileWriter(
+                folder, self.max_queue, self.flush_secs, self.filename_suffix
+            )
         return self.all_writers[folder]
 
     def _get_file_writer(self):
@@ -120,7 +128,9 @@ class SummaryWriter:
         return self.log_dir
 
     # ------------------------------------------------------------------ numbers
-    def add_scalar(self, tag, scalar_value, global_step=None, walltime=None, new_style=False, double_precision=False):
+    def add_scalar(
+        self, tag, scalar_value, global_step=None, walltime=None, new_style=False, double_precision=False
+    ):
         """Add a number to a curve. `new_style` writes it as a tensor, `double_precision` then in float64."""
         self._add(summary.scalar(tag, scalar_value, None, new_style, double_precision), global_step, walltime)
 
@@ -156,24 +166,56 @@ class SummaryWriter:
             bins = self.default_bins
         self._add(summary.histogram(tag, values, bins, max_bins), global_step, walltime)
 
-    def add_histogram_raw(self, tag, min, max, num, sum, sum_squares, bucket_limits, bucket_counts, global_step=None,
-                          walltime=None):
+    def add_histogram_raw(
+        self,
+        tag,
+        min,
+        max,
+        num,
+        sum,
+        sum_squares,
+        bucket_limits,
+        bucket_counts,
+        global_step=None,
+        walltime=None,
+    ):
         """Add a distribution that is counted already: a bucket ends at its limit."""
         made = summary.histogram_raw(tag, min, max, num, sum, sum_squares, bucket_limits, bucket_counts)
         self._add(made, global_step, walltime)
 
-    def add_pr_curve(self, tag, labels, predictions, global_step=None, num_thresholds=127, weights=None,
-                     walltime=None):
+    def add_pr_curve(
+        self, tag, labels, predictions, global_step=None, num_thresholds=127, weights=None, walltime=None
+    ):
         """Add precision and recall at thresholds, of `labels` (0 or 1) and `predictions` (from 0 to 1)."""
         made = summary.pr_curve(tag, labels, predictions, num_thresholds, weights)
         self._add(made, global_step, walltime)
 
-    def add_pr_curve_raw(self, tag, true_positive_counts, false_positive_counts, true_negative_counts,
-                         false_negative_counts, precision, recall, global_step=None, num_thresholds=127, weights=None,
-                         walltime=None):
+    def add_pr_curve_raw(
+        self,
+        tag,
+        true_positive_counts,
+        false_positive_counts,
+        true_negative_counts,
+        false_negative_counts,
+        precision,
+        recall,
+        global_step=None,
+        num_thresholds=127,
+        weights=None,
+        walltime=None,
+    ):
         """The same, counted already, a value a threshold."""
-        made = summary.pr_curve_raw(tag, true_positive_counts, false_positive_counts, true_negative_counts,
-                                    false_negative_counts, precision, recall, num_thresholds, weights)
+        made = summary.pr_curve_raw(
+            tag,
+            true_positive_counts,
+            false_positive_counts,
+            true_negative_counts,
+            false_negative_counts,
+            precision,
+            recall,
+            num_thresholds,
+            weights,
+        )
         self._add(made, global_step, walltime)
 
     # ------------------------------------------------------------------ pictures, sound, text
@@ -185,9 +227,19 @@ class SummaryWriter:
         """Add pictures as a grid, eight in a row."""
         self._add(summary.image(tag, img_tensor, dataformats=dataformats), global_step, walltime)
 
-    def add_image_with_boxes(self, tag, img_tensor, box_tensor, global_step=None, walltime=None, rescale=1,
-                             dataformats="CHW", labels=None):
-        """Add a picture with boxes (n, 4: left, top, right, bottom in pixels) outlined and named by `labels`."""
+    def add_image_with_boxes(
+        self,
+        tag,
+        img_tensor,
+        box_tensor,
+        global_step=None,
+        walltime=None,
+        rescale=1,
+        dataformats="CHW",
+        labels=None,
+    ):
+        """Add a picture with boxes (n, 4: left, top, right, bottom in pixels) outlined and named by
+        `labels`."""
         labels = [labels] if isinstance(labels, str) else labels
         if labels is not None and len(labels) != len(box_tensor):
             labels = None
@@ -197,8 +249,11 @@ class SummaryWriter:
     def add_figure(self, tag, figure, global_step=None, close=True, walltime=None):
         """Add a matplotlib figure, or a list of them side by side; `close` closes them."""
         picture = summary.figure_array(figure, close)
-        self._add(summary.image(tag, picture, dataformats="CHW" if picture.ndim == 3 else "NCHW"), global_step,
-                  walltime)
+        self._add(
+            summary.image(tag, picture, dataformats="CHW" if picture.ndim == 3 else "NCHW"),
+            global_step,
+            walltime,
+        )
 
     def add_video(self, tag, vid_tensor, global_step=None, fps=4, walltime=None):
         """Add moving pictures (batch, time, channels, height, width) as a GIF; needs Pillow."""
@@ -212,13 +267,16 @@ class SummaryWriter:
         """Add text, shown as Markdown."""
         self._add(summary.text(tag, text_string), global_step, walltime)
 
-    def add_mesh(self, tag, vertices, colors=None, faces=None, config_dict=None, global_step=None, walltime=None):
+    def add_mesh(
+        self, tag, vertices, colors=None, faces=None, config_dict=None, global_step=None, walltime=None
+    ):
         """Add points in space (batch, n, 3), with colours (0 to 255) and triangles (numbers of points)."""
         self._add(summary.mesh(tag, vertices, colors, faces, config_dict), global_step, walltime)
 
     # ------------------------------------------------------------------ models and runs
     def add_graph(self, model, input_to_model=None, verbose=False, use_strict_trace=True):
-        """Add the ops of `model(*input_to_model)`, in boxes of modules; the model runs once, without gradients.
+        """Add the ops of `model(*input_to_model)`, in boxes of modules; the model runs once, without
+        gradients.
 
         Args:
             model: a Module.
@@ -233,20 +291,27 @@ class SummaryWriter:
 
     def add_onnx_graph(self, prototxt):
         """Refused: there is no reader of ONNX files."""
-        raise NotImplementedError("[add_onnx_graph] ONNX files are not read\n"
-                                  "  hint: add_graph(model, inputs) draws the model itself")
+        raise NotImplementedError(
+            "[add_onnx_graph] ONNX files are not read\n"
+            "  hint: add_graph(model, inputs) draws the model itself"
+        )
 
-    def add_embedding(self, mat, metadata=None, label_img=None, global_step=None, tag="default", metadata_header=None):
+    def add_embedding(
+        self, mat, metadata=None, label_img=None, global_step=None, tag="default", metadata_header=None
+    ):
         """Add points (n, d) for the projector.
 
         Args:
             metadata: n labels, or with `metadata_header`, the names of columns, n rows of labels.
             label_img: pictures (n, channels, height, width).
         """
-        embedding.write_embedding(self._get_file_writer().get_logdir(), mat, metadata, label_img, global_step, tag,
-                                  metadata_header)
+        embedding.write_embedding(
+            self._get_file_writer().get_logdir(), mat, metadata, label_img, global_step, tag, metadata_header
+        )
 
-    def add_hparams(self, hparam_dict, metric_dict, hparam_domain_discrete=None, run_name=None, global_step=None):
+    def add_hparams(
+        self, hparam_dict, metric_dict, hparam_domain_discrete=None, run_name=None, global_step=None
+    ):
         """Add hyperparameters and what came of them, as a run of its own in a folder below.
 
         Args:

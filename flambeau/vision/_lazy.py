@@ -1,10 +1,12 @@
 """Names of a package that are imported when they are first used, so that importing the package costs nothing.
 
-    __getattr__, __dir__ = lazy(__name__, {"mnist": ("MNIST", "EMNIST"), "cifar": ("CIFAR10",)}, refused={...})
+    __getattr__, __dir__ = lazy(__name__, {"mnist": ("MNIST", "EMNIST"), "cifar": ("CIFAR10",)},
+    refused={...})
 """
 
 import importlib
 import sys
+import types
 
 
 class UnsupportedError(AttributeError, NotImplementedError):
@@ -36,9 +38,33 @@ def lazy(package, modules, submodules=(), refused=None):
         return value
 
     def names():
-        return sorted({*known, *(name for name in vars(sys.modules[package]) if name.startswith("__"))})
+        return sorted({*known, *own_names(sys.modules[package])})
 
     return find, names
+
+
+def own_names(module):
+    """The dict of a module as it is, without what `Listed` adds."""
+    return types.ModuleType.__dict__["__dict__"].__get__(module)
+
+
+class Listed(types.ModuleType):
+    """A module whose `__dict__`, when a program looks at it, has all names: `models.__dict__["resnet18"]()`.
+
+    A name that is a function's and a submodule's means the function, whichever was imported first.
+    """
+
+    def __setattr__(self, name, value):
+        if not isinstance(value, types.ModuleType) or name not in self.__all__:
+            super().__setattr__(name, value)
+
+    @property
+    def __dict__(self):
+        names = own_names(self)
+        for name in self.__all__:
+            if name not in names:
+                getattr(self, name)
+        return names
 
 
 def unsupported(path, name, known, reason=None):

@@ -66,7 +66,8 @@ class BoundingBoxes(TVTensor):
     def __new__(cls, data, *, format, canvas_size, clamping_mode="soft", dtype=None, device=None,
                 requires_grad=None):
         values = _values(data, dtype, device)
-        boxes = super().__new__(cls, values[None] if values.ndim == 1 else values, requires_grad=requires_grad)
+        boxes = super().__new__(cls, values[None] if values.ndim == 1 else values,
+                                requires_grad=requires_grad)
         boxes.format = BoundingBoxFormat(format.upper()) if isinstance(format, str) else format
         boxes.canvas_size, boxes.clamping_mode = tuple(canvas_size), clamping_mode
         return boxes

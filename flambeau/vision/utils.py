@@ -21,8 +21,8 @@ def make_grid(tensor, nrow=8, padding=2, normalize=False, value_range=None, scal
         (3, rows * (height + padding) + padding, nrow * (width + padding) + padding).
 
     >>> import flambeau as fl
-    >>> make_grid(fl.zeros(5, 3, 4, 4), nrow=3).shape
-    torch.Size([3, 14, 20])
+    >>> tuple(make_grid(fl.zeros(5, 3, 4, 4), nrow=3).shape)
+    (3, 14, 20)
     """
     batch = _batch_of(tensor)
     if normalize:
@@ -32,7 +32,8 @@ def make_grid(tensor, nrow=8, padding=2, normalize=False, value_range=None, scal
         return batch[0]
     columns = min(nrow, count)
     rows = math.ceil(count / columns)
-    grid = batch.new_full((channels, (height + padding) * rows + padding, (width + padding) * columns + padding),
+    grid = batch.new_full((channels, (height + padding) * rows + padding,
+                           (width + padding) * columns + padding),
                           pad_value)
     for index in range(count):
         top, left = (height + padding) * (index // columns), (width + padding) * (index % columns)
@@ -68,7 +69,9 @@ def _normalized(batch, value_range, scale_each):
 
 @no_grad()
 def save_image(tensor, fp, format=None, **kwargs):
-    """Write a picture, or the grid of a batch (`kwargs` are `make_grid`'s), to a file name or an open file."""
+    """Write a picture, or the grid of a batch (`kwargs` are `make_grid`'s), to a file name or an open
+    file.
+    """
     grid = make_grid(tensor, **kwargs)
     pixels = grid.mul(255).add_(0.5).clamp_(0, 255).permute(1, 2, 0).to(uint8).contiguous().numpy()
     _picture(pixels).save(fp, format=format)
@@ -107,7 +110,8 @@ def _as_image(pixels, like):
 
 
 @no_grad()
-def draw_bounding_boxes(image, boxes, labels=None, colors=None, fill=False, width=1, font=None, font_size=None,
+def draw_bounding_boxes(image, boxes, labels=None, colors=None, fill=False, width=1, font=None,
+                        font_size=None,
                         label_colors=None, label_background_colors=None, fill_labels=False):
     """The picture (channels, height, width) with the boxes (count, 4), corners x, y, x, y, drawn on it."""
     _check_picture(image, "draw_bounding_boxes")
@@ -168,7 +172,9 @@ def draw_segmentation_masks(image, masks, alpha=0.8, colors=None):
 
 @no_grad()
 def draw_keypoints(image, keypoints, connectivity=None, colors=None, radius=2, width=3, visibility=None):
-    """The picture with dots at keypoints (instances, points, 2), x and y, and lines between those connected."""
+    """The picture with dots at keypoints (instances, points, 2), x and y, and lines between those
+    connected.
+    """
     _check_picture(image, "draw_keypoints")
     if keypoints.ndim != 3:
         raise ValueError("keypoints must be of shape (num_instances, K, 2)")

@@ -8,7 +8,7 @@ import pytest
 
 import flambeau as fl
 from flambeau.data import (
-    DataLoader, Dataset, IterableDataset, SequentialSampler, Subset, TensorDataset, get_worker_info,
+    DataLoader, Dataset, IterableDataset, SequentialSampler, Subset, TensorDataset,
     random_split)
 
 

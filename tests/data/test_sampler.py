@@ -113,3 +113,16 @@ def test_distributed_orders_differ_between_epochs():
     first = list(sampler)
     sampler.set_epoch(1)
     assert first != list(sampler) and list(DistributedSampler(range(4), 2, 1, shuffle=False)) == [1, 3]
+
+
+@pytest.mark.parametrize("replacement", [True, False])
+def test_samplers_are_lazy(replacement):
+    sampler = RandomSampler(range(5), replacement, num_samples=10 ** 10)
+    assert len(sampler) == 10 ** 10 and len(BatchSampler(sampler, 4, False)) == 25 * 10 ** 8
+    first = [index for _, index in zip(range(40), sampler)]
+    assert len(first) == 40 and set(first) <= set(range(5))
+
+
+def test_without_a_process_group_the_share_must_be_named():
+    with pytest.raises(ValueError, match="Default process group has not been initialized"):
+        DistributedSampler(range(4))

@@ -181,14 +181,17 @@ def test_a_persistent_loader_goes_back_itself():
     loader._iterator._shutdown_workers()
 
 
-def test_behind_the_last_batch_the_rest_is_empty():
-    first = LOADERS["shuffled"](1)
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("name", ["shuffled", "stateful sampler", "stateful stream", "stateful iterator"])
+def test_behind_the_last_batch_the_rest_is_empty(name, workers):
+    """Also where that batch was short: then sampler or stream have begun anew already."""
+    first = LOADERS[name](1, num_workers=workers)
     batches = iter(first)
-    for _ in range(7):
+    for _ in range(len(flat(LOADERS[name](1)))):
         next(batches)
-    state = first.state_dict()
-    second = LOADERS["shuffled"](2)
-    second.load_state_dict(state)
+    second = LOADERS[name](2, num_workers=workers)
+    second.load_state_dict(first.state_dict())
+    assert next(batches, None) is None
     assert flat(second) == [] and flat(second) == flat(first)
 
 

@@ -1,5 +1,6 @@
 """DataLoader with worker processes: order, seeds, streams, errors, dead workers."""
 
+import gc
 import os
 import random
 import signal
@@ -132,6 +133,7 @@ LINUX = pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="counts by
 @LINUX
 def test_nothing_is_left_over():
     list(DataLoader(Squares(), batch_size=4, num_workers=2))
+    gc.collect()            # of what other tests left in cycles
     before, young = len(os.listdir("/proc/self/fd")), children()
     for _ in range(3):
         list(DataLoader(Squares(), batch_size=4, num_workers=2))
@@ -142,7 +144,7 @@ def test_nothing_is_left_over():
         with pytest.raises(RuntimeError, match="killed"):
             list(DataLoader(Squares(action=die_at_five), batch_size=2, num_workers=2))
         list(DataLoader(Squares(), batch_size=4, num_workers=2, persistent_workers=True))
-    assert len(os.listdir("/proc/self/fd")) <= before and children() == young
+    assert len(os.listdir("/proc/self/fd")) <= before and set(children()) <= set(young)
 
 
 def test_an_iteration_left_early_ends_its_workers():
@@ -227,6 +229,33 @@ def test_a_dead_worker_is_noticed_while_another_is_waited_for():
     assert time.monotonic() - began < 1
 
 
+@LINUX
+def test_a_death_is_noticed_though_another_process_holds_the_line():
+    """As one may that another thread started at the wrong moment: here the workers' ends go to a child of this one."""
+    loader = DataLoader(Squares(action=die_at_five), batch_size=2, num_workers=1)
+    kept = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("multiprocessing.context.BaseContext.Pipe", pipe_that_keeps(kept))
+        iteration = iter(loader)
+    began = time.monotonic()
+    with pytest.raises(RuntimeError, match="SIGKILL"):
+        list(iteration)
+    assert time.monotonic() - began < 2
+    for descriptor in kept:
+        os.close(descriptor)
+
+
+def pipe_that_keeps(kept):
+    """BaseContext.Pipe, which keeps a copy of the worker's end."""
+    from multiprocessing.connection import Pipe
+
+    def pipe(self, duplex=True):
+        mine, theirs = Pipe(duplex)
+        kept.append(os.dup(theirs.fileno()))
+        return mine, theirs
+    return pipe
+
+
 def test_out_of_order():
     def act(index):
         time.sleep(0.3 if index == 0 else 0)
@@ -245,7 +274,7 @@ def test_ctrl_c_ends_the_workers():
             pass
     timer.join()
     assert time.monotonic() - began < 5
-    assert young is None or children() == young
+    assert young is None or set(children()) <= set(young)
 
 
 def test_in_threads():
@@ -361,7 +390,12 @@ def test_a_batch_of_pictures_is_shared_not_sent():
     loader = DataLoader(TensorDataset(fl.rand(8, 3, 64, 64)), batch_size=4, num_workers=1)
     iteration = iter(loader)
     line = iteration._crew.channels[0].pipe
-    original = line.recv_bytes
-    line.recv_bytes = lambda: (lambda data: sizes.append(len(data)) or data)(original())
+    receive = line.recv_bytes
+
+    def counting():
+        data = receive()
+        sizes.append(len(data))
+        return data
+    line.recv_bytes = counting
     batches = list(iteration)
     assert [b[0].shape for b in batches] == [(4, 3, 64, 64)] * 2 and max(sizes) < 2000

@@ -55,10 +55,15 @@ def test_a_repository_in_the_cache(repository, capsys):
     assert hub.list("owner/name") == ["model"] and hub.help("owner/name", "model") == "Adds up."
 
 
-@pytest.mark.parametrize("arguments, error, message", [
-    (("model", "bogus"), ValueError, 'Unknown source: "bogus"'),
-    (("absent", "local"), RuntimeError, "Cannot find callable absent in hubconf\n  hint: it has model"),
-    (("number", "local"), RuntimeError, "Cannot find callable number"), ((3, "local"), ValueError, "name of a function")])
+@pytest.mark.parametrize(
+    "arguments, error, message",
+    [
+        (("model", "bogus"), ValueError, 'Unknown source: "bogus"'),
+        (("absent", "local"), RuntimeError, "Cannot find callable absent in hubconf\n  hint: it has model"),
+        (("number", "local"), RuntimeError, "Cannot find callable number"),
+        ((3, "local"), ValueError, "name of a function"),
+    ],
+)
 def test_faults(repository, arguments, error, message):
     with pytest.raises(error, match=message):
         hub.load(repository, arguments[0], source=arguments[1])
@@ -126,7 +131,9 @@ def test_weights_from_a_url(tmp_path, folder_of_hub):
     path = tmp_path / "weights.pt"
     fl.save({"a": fl.arange(3)}, path)
     renamed = path.rename(tmp_path / f"w-{hashlib.sha256(path.read_bytes()).hexdigest()[:8]}.pt")
-    loaded = hub.load_state_dict_from_url(renamed.as_uri(), check_hash=True, progress=False, weights_only=True)
+    loaded = hub.load_state_dict_from_url(
+        renamed.as_uri(), check_hash=True, progress=False, weights_only=True
+    )
     assert loaded["a"].tolist() == [0, 1, 2] and (folder_of_hub / "checkpoints" / renamed.name).exists()
     url = renamed.as_uri()
     renamed.unlink()

@@ -10,7 +10,14 @@ import flambeau as fl
 from flambeau import nn
 from flambeau.measure import autograd_profiler
 from flambeau.measure.flop_counter import FlopCounterMode
-from flambeau.profiler import (ProfilerAction, ProfilerActivity, profile, record_function, schedule, tensorboard_trace_handler)
+from flambeau.profiler import (
+    ProfilerAction,
+    ProfilerActivity,
+    profile,
+    record_function,
+    schedule,
+    tensorboard_trace_handler,
+)
 from flambeau.runtime import _core
 
 F = nn.functional
@@ -105,9 +112,14 @@ def test_shapes_memory_and_lines():
             y = x + 1
         z = x[:2] @ x
         del y
-    block, add, product = (next(event for event in found.events() if event.name == name)
-                           for name in ("block", "aten::add", "aten::matmul"))
-    assert add.input_shapes == [[256, 256], []] and add.cpu_memory_usage == 256 * 256 * 4 == block.cpu_memory_usage
+    block, add, product = (
+        next(event for event in found.events() if event.name == name)
+        for name in ("block", "aten::add", "aten::matmul")
+    )
+    assert (
+        add.input_shapes == [[256, 256], []]
+        and add.cpu_memory_usage == 256 * 256 * 4 == block.cpu_memory_usage
+    )
     assert block.self_cpu_memory_usage == 0 and product.flops == 2 * 2 * 256 * 256 and z.shape == (2, 256)
     assert "test_profiler.py" in add.stack[0] and add.stack[0].endswith("test_shapes_memory_and_lines")
     table = found.key_averages(group_by_stack_n=1).table(sort_by="self_cpu_memory_usage", row_limit=1)
@@ -127,7 +139,10 @@ def test_table():
     assert lines[1] == "what it took" and "# of Calls" in lines[3] and lines[5].split()[0] == "aten::exp"
     assert lines[5].split()[-1] == "5" and "aten::sum" not in table and "Self CPU time total: " in lines[-1]
     assert "aten::sum" in str(found.key_averages())
-    assert found.key_averages().table(sort_by="cuda_time_total") and found.key_averages()[0].self_cuda_time_total == 0
+    assert (
+        found.key_averages().table(sort_by="cuda_time_total")
+        and found.key_averages()[0].self_cuda_time_total == 0
+    )
     with pytest.raises(AttributeError, match="sort_by is one of"):
         found.key_averages().table(sort_by="bogus")
 
@@ -140,7 +155,12 @@ def test_traces_and_stacks(tmp_path):
     found.export_chrome_trace(str(tmp_path / "trace.json"))
     trace = json.loads((tmp_path / "trace.json").read_text())
     block, *_, exp = [event for event in trace["traceEvents"] if event["ph"] == "X"]
-    assert (block["cat"], block["name"], exp["name"], exp["cat"]) == ("user_annotation", "block", "aten::exp", "cpu_op")
+    assert (block["cat"], block["name"], exp["name"], exp["cat"]) == (
+        "user_annotation",
+        "block",
+        "aten::exp",
+        "cpu_op",
+    )
     assert block["ts"] <= exp["ts"] and exp["ts"] + exp["dur"] <= block["ts"] + block["dur"] + 0.002
     assert exp["args"]["Input Dims"] == [[3]] and trace["note"] == "mine"
     found.export_chrome_trace(str(tmp_path / "trace.json.gz"))
@@ -165,8 +185,11 @@ def test_steps_of_a_schedule(tmp_path):
         handler(found)
         ready.append((found.step_num, counted(found)))
 
-    with profile(activities=[ProfilerActivity.CPU], schedule=schedule(wait=1, warmup=1, active=2, repeat=1),
-                 on_trace_ready=on_trace_ready) as found:
+    with profile(
+        activities=[ProfilerActivity.CPU],
+        schedule=schedule(wait=1, warmup=1, active=2, repeat=1),
+        on_trace_ready=on_trace_ready,
+    ) as found:
         for _ in range(7):
             actions.append(found.current_action.name)
             x.exp()
@@ -200,7 +223,10 @@ def test_the_older_profile():
         assert str(found) == "<unfinished profile>"
         with autograd_profiler.record_function("block"):
             x * x
-    assert counted(found) == {"block": 1, "aten::mul": 1} and [event.name for event in found] == ["block", "aten::mul"]
+    assert counted(found) == {"block": 1, "aten::mul": 1} and [event.name for event in found] == [
+        "block",
+        "aten::mul",
+    ]
     assert "aten::mul" in str(found) and found.self_cpu_time_total > 0
     with pytest.raises(RuntimeError, match="not reentrant"):
         found.__enter__()
@@ -233,7 +259,8 @@ COUNTS = {
     "one axis": (lambda: F.conv1d(fl.rand(1, 4, 9), fl.rand(8, 4, 3)), 2 * 8 * 7 * 4 * 3),
     "transposed": (lambda: F.conv_transpose2d(fl.rand(1, 3, 5, 5), fl.rand(3, 4, 3, 3)), 2 * 3 * 25 * 4 * 9),
     "recurrent": (lambda: nn.LSTM(3, 4)(fl.rand(5, 2, 3)), 2 * 5 * 2 * (16 * 3 + 16 * 4)),
-    "elementwise": (lambda: fl.rand(4).exp() + 1, 0)}
+    "elementwise": (lambda: fl.rand(4).exp() + 1, 0),
+}
 
 
 @pytest.mark.parametrize("case", COUNTS)

@@ -142,3 +142,26 @@ def test_scatter_into_a_view(name):
 def test_errors(call, error, text):
     with pytest.raises(error, match=text):
         call(grid(3, 4))
+
+
+def test_integer_tensors_are_sizes_axes_and_counts():
+    x = fl.arange(12.0).reshape(3, 4)
+    two, one = fl.tensor(2), fl.tensor([1])
+    for k in (2, 3):                                       # a call's number is not remembered with its tensor
+        assert x.topk(fl.tensor(k), dim=-1).values.shape == (3, k)
+        assert x.kthvalue(fl.tensor(k)).values.tolist() == [k - 1, k + 3, k + 7]
+        assert x.unfold(1, fl.tensor(k), one).shape == (3, 5 - k, k)
+    assert x.reshape(two, -1).shape == x.view(fl.Size((2, 6))).shape == (2, 6)
+    assert x.reshape((two, fl.tensor(6))).shape == x.reshape([2, fl.tensor(6)]).shape == (2, 6)
+    assert [p.shape[0] for p in x.split(two)] == [2, 1]
+    assert x[:, :1].expand(fl.tensor(3), two).shape == (3, 2)
+    assert x.sum(dim=one).tolist() == x.sum(1).tolist()
+    assert x.roll(two, one).tolist() == x.roll(2, 1).tolist()
+    assert x.movedim(fl.tensor(0), one).shape == x.T.shape
+    assert x.diagonal(one).tolist() == [1, 6, 11]
+    assert x.unflatten(1, (two, -1)).shape == (3, 2, 2)
+    assert fl.nn.functional.pad(x, (two, 0)).shape == (3, 6)
+    assert fl.nn.functional.avg_pool2d(x[None], two).shape == (1, 1, 2)
+    assert fl.nn.functional.interpolate(x[None, None], size=(two, two)).shape == (1, 1, 2, 2)
+    with pytest.raises(TypeError):
+        x.reshape(fl.tensor(2.0), 6)

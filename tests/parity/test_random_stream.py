@@ -155,6 +155,15 @@ def test_dropout_inside_layers(options):
     same(recurrent, 1e-5)
 
 
+def test_gradients_of_gamma_draws():
+    def gradient(t):
+        concentration = (t.arange(1.0, 21.0, dtype=t.float64) / 4).requires_grad_()
+        t.distributions.Gamma(concentration, 2.0).rsample().sum().backward()
+        return concentration.grad
+
+    same(gradient, 1e-3)
+
+
 def test_samplers_and_splits():
     def order(t):
         data = t.utils.data

@@ -5,7 +5,9 @@ import pytest
 import flambeau as fl
 
 
-@pytest.mark.parametrize("call, name", [(lambda x: 2 * x, "Mul"), (lambda x: 2.5 * x, "Mul"), (lambda x: 1 + x, "Add")])
+@pytest.mark.parametrize(
+    "call, name", [(lambda x: 2 * x, "Mul"), (lambda x: 2.5 * x, "Mul"), (lambda x: 1 + x, "Add")]
+)
 def test_the_tensor_comes_first(call, name):
     x = fl.tensor([1.0, -2.0], requires_grad=True)
     node = call(x.exp()).grad_fn

@@ -215,3 +215,27 @@ def test_a_draw_is_a_write(pytorch):
     with pytest.raises(RuntimeError):
         z.sum().backward()
     assert fl.rand(3)._version == fl.randperm(3)._version == fl.randn_like(x)._version == 0
+
+
+def test_the_gradient_of_gamma_draws(pytorch):
+    fl.manual_seed(0)
+    concentration = fl.full((4000,), 2.5, dtype=fl.float64, requires_grad=True)
+    fl.distributions.Gamma(concentration, 1.0).rsample().sum().backward()
+    assert abs(concentration.grad.mean().item() - 1.0) < 0.05           # the mean of a draw is the concentration
+
+
+@pytest.mark.parametrize("stream", ["counter", "pytorch"])
+def test_parameters_are_checked(stream):
+    with using_stream(stream):
+        with pytest.raises(RuntimeError, match="std >= 0.0, but found std -1"):
+            fl.empty(3).normal_(0.0, -1.0)
+        with pytest.raises(RuntimeError, match=r"p to be in \[0, 1\], but got p=1.5"):
+            fl.empty(3).bernoulli_(1.5)
+        with pytest.raises(RuntimeError, match="got from=5 >= to=3"):
+            fl.empty(3).random_(5, 3)
+        with pytest.raises(RuntimeError, match="got from=0 >= to=0"):
+            fl.empty(3).random_(0)
+        with pytest.raises(RuntimeError, match="`inf`, `nan` or element < 0"):
+            fl.multinomial(fl.tensor([1.0, -1.0]), 3, True)
+        with pytest.raises(RuntimeError, match="sum of probabilities <= 0"):
+            fl.multinomial(fl.zeros(2), 1)

@@ -1,6 +1,7 @@
 """Small programs of the behaviours that PyTorch's clients rely on: what they print under `flambeau run`.
 
-The pages in `behaviours` hold the programs with what PyTorch prints (`tests/parity/test_behaviours.py` asks it again).
+The pages in `behaviours` hold the programs with what PyTorch prints (`tests/parity/test_behaviours.py`
+asks it again).
 """
 
 import functools
@@ -18,7 +19,9 @@ from run import programs  # noqa: E402
 
 sys.path.remove(str(FOLDER))
 RUN = [sys.executable, "-m", "flambeau.cli", "run"]
-CASES = [(page.name, *program) for page in sorted(FOLDER.glob("*.md")) for program in programs(page.read_text())]
+CASES = [
+    (page.name, *program) for page in sorted(FOLDER.glob("*.md")) for program in programs(page.read_text())
+]
 
 
 def answer(command):
@@ -37,7 +40,9 @@ def printed_by(page):
         raise AssertionError(text) from None
 
 
-@pytest.mark.parametrize("page, title, kind, source, expected", CASES, ids=[f"{case[0]}: {case[1]}" for case in CASES])
+@pytest.mark.parametrize(
+    "page, title, kind, source, expected", CASES, ids=[f"{case[0]}: {case[1]}" for case in CASES]
+)
 def test_program(page, title, kind, source, expected, tmp_path):
     if kind.strip() == "script":
         script = tmp_path / "program.py"

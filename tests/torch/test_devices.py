@@ -53,7 +53,9 @@ def test_using_a_device_that_is_not_here_says_how_to_go_on(name, use):
 
 
 def test_cuda_methods_and_bare_numbers_are_refused_too():
-    for call in (lambda: torch.ones(1).cuda(), lambda: nn.Linear(1, 1).cuda(), lambda: torch.ones(1).xpu()):
+    for call in (lambda: torch.ones(1).cuda(), lambda: nn.Linear(1, 1).cuda(), lambda: torch.ones(1).xpu(),
+                 lambda: torch.ones(1).type("torch.cuda.FloatTensor"), lambda: torch.Generator("cuda"),
+                 lambda: torch.ones(1).type(torch.cuda.HalfTensor), lambda: torch.cuda.FloatTensor(2)):
         with pytest.raises(AssertionError, match="device here"):
             call()
     for call in (lambda: torch.ones(1).to(0), lambda: torch.zeros(1, device=0), lambda: torch.device(0)):

@@ -20,7 +20,7 @@ def slow_crc(data):
 
 def test_checksums_of_the_standard():
     assert crc32c(b"") == 0
-    assert crc32c(bytes(32)) == 0x8A9136AA and crc32c(b"\xff" * 32) == 0x62A8AB43         # RFC 3720, B.4
+    assert crc32c(bytes(32)) == 0x8A9136AA and crc32c(b"\xff" * 32) == 0x62A8AB43  # RFC 3720, B.4
     assert crc32c(bytes(range(32))) == 0x46DD794E and crc32c(b"123456789") == 0xE3069283
 
 
@@ -51,8 +51,12 @@ def test_damage_is_seen(tmp_path):
 
 
 def test_the_record_by_hand():
-    assert record(b"ab") == (struct.pack("<Q", 2) + struct.pack("<I", masked(struct.pack("<Q", 2))) + b"ab"
-                             + struct.pack("<I", masked(b"ab")))
+    assert record(b"ab") == (
+        struct.pack("<Q", 2)
+        + struct.pack("<I", masked(struct.pack("<Q", 2)))
+        + b"ab"
+        + struct.pack("<I", masked(b"ab"))
+    )
 
 
 def test_varints():
@@ -60,13 +64,23 @@ def test_varints():
     assert varint(-1) == b"\xff" * 9 + b"\x01"
 
 
-@pytest.mark.parametrize("message, name", [
-    ({"step": -5, "wall_time": 1.25}, "Event"),
-    ({"step": 2 ** 62, "graph_def": b"\0\1"}, "Event"),
-    ({"min": -1.5, "bucket_limit": [0.5, float("inf")], "bucket": [1.0, 2.0]}, "Histogram"),
-    ({"value": [{"tag": "ä/b", "simple_value": 0.0}, {"tag": "c", "simple_value": -2.5}]}, "Summary"),
-    ({"tensor_shape": {"dim": [{"size": 3}, {"size": 0}]}, "int64_val": [-1, 5], "string_val": [b"", b"x"]},
-     "TensorProto")])
+@pytest.mark.parametrize(
+    "message, name",
+    [
+        ({"step": -5, "wall_time": 1.25}, "Event"),
+        ({"step": 2**62, "graph_def": b"\0\1"}, "Event"),
+        ({"min": -1.5, "bucket_limit": [0.5, float("inf")], "bucket": [1.0, 2.0]}, "Histogram"),
+        ({"value": [{"tag": "ä/b", "simple_value": 0.0}, {"tag": "c", "simple_value": -2.5}]}, "Summary"),
+        (
+            {
+                "tensor_shape": {"dim": [{"size": 3}, {"size": 0}]},
+                "int64_val": [-1, 5],
+                "string_val": [b"", b"x"],
+            },
+            "TensorProto",
+        ),
+    ],
+)
 def test_messages_come_back(message, name):
     assert decode(name, encode(name, message)) == message
 
@@ -76,7 +90,7 @@ def test_fields_of_the_wire_by_hand():
     assert encode("Value", {"tag": "a", "simple_value": 1e300}) == b"\x0a\x01a\x15\x00\x00\x80\x7f"
     assert encode("Dim", {"size": None, "name": "n"}) == b"\x12\x01n"
     assert encode("Summary", b"raw") == b"raw"
-    assert decode("Dim", b"\x18\x07\x08\x05") == {"size": 5}                     # an unknown field is passed over
+    assert decode("Dim", b"\x18\x07\x08\x05") == {"size": 5}  # an unknown field is passed over
 
 
 @pytest.mark.parametrize("data", [b"\x08", b"\x0a\x05ab", b"\x09\0\0", b"\x0b\x01"])

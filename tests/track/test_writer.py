@@ -19,7 +19,11 @@ from flambeau.track.messages import decode, encode
 
 
 def values(folder):
-    return {value["tag"]: value for event in read_events(folder) for value in event.get("summary", {}).get("value", ())}
+    return {
+        value["tag"]: value
+        for event in read_events(folder)
+        for value in event.get("summary", {}).get("value", ())
+    }
 
 
 def pixels(data):
@@ -28,9 +32,9 @@ def pixels(data):
     channels = {2: 3, 6: 4}[kind]
     at, packed = 8, b""
     while at < len(data):
-        length, name = struct.unpack(">I4s", data[at:at + 8])
-        body = data[at + 8:at + 8 + length]
-        assert struct.unpack(">I", data[at + 8 + length:at + 12 + length])[0] == zlib.crc32(name + body)
+        length, name = struct.unpack(">I4s", data[at : at + 8])
+        body = data[at + 8 : at + 8 + length]
+        assert struct.unpack(">I", data[at + 8 + length : at + 12 + length])[0] == zlib.crc32(name + body)
         packed += body if name == b"IDAT" else b""
         at += 12 + length
     lines = np.frombuffer(zlib.decompress(packed), np.uint8).reshape(height, width * channels + 1)
@@ -47,8 +51,13 @@ def test_scalars(tmp_path):
         writer.add_scalar("new", 0.1, new_style=True)
         writer.add_scalar("double", 0.1, new_style=True, double_precision=True)
         writer.add_scalar("nan", float("nan"), 1)
-    assert read_scalars(tmp_path) == {"number": [(1, 0.5)], "tensor": [(2, 0.25)], "half": [(0, 1.0)], "array": [(3, 3.0)],
-                                      "nan": [(1, pytest.approx(float("nan"), nan_ok=True))]}
+    assert read_scalars(tmp_path) == {
+        "number": [(1, 0.5)],
+        "tensor": [(2, 0.25)],
+        "half": [(0, 1.0)],
+        "array": [(3, 3.0)],
+        "nan": [(1, pytest.approx(float("nan"), nan_ok=True))],
+    }
     found = values(tmp_path)
     assert found["new"]["tensor"]["float_val"] == [np.float32(0.1)]
     assert found["double"]["tensor"]["double_val"] == [0.1]
@@ -57,8 +66,9 @@ def test_scalars(tmp_path):
     assert head["file_version"] == "brain.Event:2" and first["wall_time"] == 7.0 and first["step"] == 1
 
 
-@pytest.mark.parametrize("value, error", [(None, NotImplementedError), (fl.ones(2), AssertionError),
-                                          ("name", NotImplementedError)])
+@pytest.mark.parametrize(
+    "value, error", [(None, NotImplementedError), (fl.ones(2), AssertionError), ("name", NotImplementedError)]
+)
 def test_what_is_no_scalar(tmp_path, value, error):
     with SummaryWriter(tmp_path) as writer, pytest.raises(error, match="scalar"):
         writer.add_scalar("a", value)
@@ -88,18 +98,34 @@ def test_histogram_buckets(tmp_path):
     limits, counts = np.array(histogram["bucket_limit"]), np.array(histogram["bucket"])
     assert (histogram["min"], histogram["max"], histogram["num"]) == (-1, 2, 6) and counts.sum() == 6
     assert histogram["sum_squares"] == pytest.approx(10.000001)
-    assert counts[0] == 0 and counts[1] == counts[-1] / 2 == 1 and limits[0] < -1 <= limits[1] and limits[-2] <= 2
+    assert (
+        counts[0] == 0
+        and counts[1] == counts[-1] / 2 == 1
+        and limits[0] < -1 <= limits[1]
+        and limits[-2] <= 2
+    )
     growth = limits[1:][limits[1:] > 1e-11] / limits[:-1][limits[1:] > 1e-11]
     np.testing.assert_allclose(growth, 1.1)
-    assert (found["limits"]["histo"]["bucket_limit"], found["limits"]["histo"]["bucket"]) == ([0, 5, 10, 15, 40],
-                                                                                             [0, 5, 5, 5, 5])
-    assert (found["few"]["histo"]["bucket_limit"], found["few"]["histo"]["bucket"]) == ([0, 9.5, 19], [0, 10, 10])
+    assert (found["limits"]["histo"]["bucket_limit"], found["limits"]["histo"]["bucket"]) == (
+        [0, 5, 10, 15, 40],
+        [0, 5, 5, 5, 5],
+    )
+    assert (found["few"]["histo"]["bucket_limit"], found["few"]["histo"]["bucket"]) == (
+        [0, 9.5, 19],
+        [0, 10, 10],
+    )
 
 
-@pytest.mark.parametrize("shape, dataformats, picture", [
-    ((3, 4, 5), "CHW", lambda x: x.transpose(1, 2, 0)), ((4, 5, 3), "HWC", lambda x: x),
-    ((4, 5), "HW", lambda x: np.stack([x] * 3, -1)), ((1, 4, 5), "CHW", lambda x: np.stack([x[0]] * 3, -1)),
-    ((4, 4, 5), "CHW", lambda x: x.transpose(1, 2, 0))])
+@pytest.mark.parametrize(
+    "shape, dataformats, picture",
+    [
+        ((3, 4, 5), "CHW", lambda x: x.transpose(1, 2, 0)),
+        ((4, 5, 3), "HWC", lambda x: x),
+        ((4, 5), "HW", lambda x: np.stack([x] * 3, -1)),
+        ((1, 4, 5), "CHW", lambda x: np.stack([x[0]] * 3, -1)),
+        ((4, 4, 5), "CHW", lambda x: x.transpose(1, 2, 0)),
+    ],
+)
 def test_pictures(tmp_path, shape, dataformats, picture):
     array = np.random.default_rng(0).uniform(-0.2, 1.2, shape).astype("float32")
     with SummaryWriter(tmp_path) as writer:
@@ -120,7 +146,9 @@ def test_pictures_in_a_grid(tmp_path):
             writer.add_image("wrong", np.zeros((4, 5)))
     whole = pixels(values(tmp_path)["many"]["image"]["encoded_image_string"])
     assert whole.shape == (8, 40, 3)
-    assert (whole[:4, 5:10] == array[1].transpose(1, 2, 0)).all() and (whole[4:, 10:15] == array[10].transpose(1, 2, 0)).all()
+    assert (whole[:4, 5:10] == array[1].transpose(1, 2, 0)).all() and (
+        whole[4:, 10:15] == array[10].transpose(1, 2, 0)
+    ).all()
     assert not whole[4:, 15:].any()
 
 
@@ -146,47 +174,89 @@ def test_sound_and_text(tmp_path):
 
 def test_precision_and_recall(tmp_path):
     with SummaryWriter(tmp_path) as writer:
-        writer.add_pr_curve("curve", fl.tensor([0, 1, 1, 0]), fl.tensor([0.1, 0.9, 0.4, 0.6]), num_thresholds=5)
+        writer.add_pr_curve(
+            "curve", fl.tensor([0, 1, 1, 0]), fl.tensor([0.1, 0.9, 0.4, 0.6]), num_thresholds=5
+        )
     rows = np.frombuffer(values(tmp_path)["curve"]["tensor"]["tensor_content"], "<f4").reshape(6, 5)
-    np.testing.assert_allclose(rows, [[2, 2, 1, 1, 0], [2, 1, 1, 0, 0], [0, 1, 1, 2, 2], [0, 0, 1, 1, 2],
-                                      [0.5, 2 / 3, 0.5, 1, 0], [1, 1, 0.5, 0.5, 0]], rtol=1e-6)
+    np.testing.assert_allclose(
+        rows,
+        [
+            [2, 2, 1, 1, 0],
+            [2, 1, 1, 0, 0],
+            [0, 1, 1, 2, 2],
+            [0, 0, 1, 1, 2],
+            [0.5, 2 / 3, 0.5, 1, 0],
+            [1, 1, 0.5, 0.5, 0],
+        ],
+        rtol=1e-6,
+    )
 
 
 def test_hyperparameters(tmp_path):
     with SummaryWriter(tmp_path) as writer:
-        writer.add_hparams({"lr": 0.1, "layers": 3, "act": "relu", "bias": True, "none": None}, {"hparam/accuracy": 0.75},
-                           hparam_domain_discrete={"act": ["relu", "gelu"]}, run_name="first")
+        writer.add_hparams(
+            {"lr": 0.1, "layers": 3, "act": "relu", "bias": True, "none": None},
+            {"hparam/accuracy": 0.75},
+            hparam_domain_discrete={"act": ["relu", "gelu"]},
+            run_name="first",
+        )
         with pytest.raises(ValueError, match="list"):
             writer.add_hparams({"a": [1]}, {})
         with pytest.raises(TypeError, match="dicts"):
             writer.add_hparams([1], {})
     found = values(tmp_path / "first")
-    parts = {tag.rpartition("/")[2]: decode("HParams", value["metadata"]["plugin_data"]["content"])
-             for tag, value in found.items() if "_hparams_" in tag}
+    parts = {
+        tag.rpartition("/")[2]: decode("HParams", value["metadata"]["plugin_data"]["content"])
+        for tag, value in found.items()
+        if "_hparams_" in tag
+    }
     infos = parts["experiment"]["experiment"]["hparam_infos"]
-    assert [(info["name"], info["type"]) for info in infos] == [("lr", 3), ("layers", 3), ("act", 1), ("bias", 2)]
+    assert [(info["name"], info["type"]) for info in infos] == [
+        ("lr", 3),
+        ("layers", 3),
+        ("act", 1),
+        ("bias", 2),
+    ]
     assert infos[2]["domain_discrete"]["values"] == [{"string_value": "relu"}, {"string_value": "gelu"}]
-    start = {pair["key"]: pair["value"] for pair in parts["session_start_info"]["session_start_info"]["hparams"]}
-    assert start == {"lr": {"number_value": 0.1}, "layers": {"number_value": 3.0}, "act": {"string_value": "relu"},
-                     "bias": {"bool_value": 1}}
+    start = {
+        pair["key"]: pair["value"] for pair in parts["session_start_info"]["session_start_info"]["hparams"]
+    }
+    assert start == {
+        "lr": {"number_value": 0.1},
+        "layers": {"number_value": 3.0},
+        "act": {"string_value": "relu"},
+        "bias": {"bool_value": 1},
+    }
     assert read_scalars(tmp_path / "first") == {"hparam/accuracy": [(0, 0.75)]}
 
 
 def test_layout_of_charts(tmp_path):
     with SummaryWriter(tmp_path) as writer:
-        writer.add_custom_scalars({"c": {"lines": ["Multiline", ["a", "b"]], "band": ["Margin", ["v", "l", "u"]]}})
+        writer.add_custom_scalars(
+            {"c": {"lines": ["Multiline", ["a", "b"]], "band": ["Margin", ["v", "l", "u"]]}}
+        )
         with pytest.raises(AssertionError, match="three tags"):
             writer.add_custom_scalars_marginchart(["a"])
     layout = decode("Layout", values(tmp_path)["custom_scalars__config__"]["tensor"]["string_val"][0])
-    assert layout == {"category": [{"title": "c", "chart": [
-        {"title": "lines", "multiline": {"tag": ["a", "b"]}},
-        {"title": "band", "margin": {"series": [{"value": "v", "lower": "l", "upper": "u"}]}}]}]}
+    assert layout == {
+        "category": [
+            {
+                "title": "c",
+                "chart": [
+                    {"title": "lines", "multiline": {"tag": ["a", "b"]}},
+                    {"title": "band", "margin": {"series": [{"value": "v", "lower": "l", "upper": "u"}]}},
+                ],
+            }
+        ]
+    }
 
 
 def test_embedding_files(tmp_path):
     with SummaryWriter(tmp_path) as writer:
         for _ in range(2):
-            writer.add_embedding(fl.arange(6.0).reshape(3, 2), ["a", "b", "c"], fl.ones(3, 3, 4, 5), 2, "points")
+            writer.add_embedding(
+                fl.arange(6.0).reshape(3, 2), ["a", "b", "c"], fl.ones(3, 3, 4, 5), 2, "points"
+            )
         writer.add_embedding(np.eye(2), [["x", 1], ["y", 2]], metadata_header=["name", "count"])
         with pytest.raises(AssertionError, match="one entry a point: got 1 for 2"):
             writer.add_embedding(np.eye(2), ["x"])
@@ -212,13 +282,22 @@ def test_graph_of_a_model(tmp_path):
     model = Net()
     with SummaryWriter(tmp_path) as writer:
         writer.add_graph(model, fl.rand(4, 2))
-    graph = decode("GraphDef", next(event["graph_def"] for event in read_events(tmp_path) if "graph_def" in event))
+    graph = decode(
+        "GraphDef", next(event["graph_def"] for event in read_events(tmp_path) if "graph_def" in event)
+    )
     nodes = {node["name"]: node for node in graph["node"]}
     assert nodes["Net/Sequential[body]/Linear[0]/linear"]["input"] == [
-        "input/input", "Net/Sequential[body]/Linear[0]/weight", "Net/Sequential[body]/Linear[0]/bias"]
+        "input/input",
+        "Net/Sequential[body]/Linear[0]/weight",
+        "Net/Sequential[body]/Linear[0]/bias",
+    ]
     assert nodes["Net/Sequential[body]/ReLU[1]/relu"]["op"] == "aten::relu"
-    assert nodes["Net/add"]["input"] == ["Net/mul", "Net/sum"] and nodes["output/output.1"]["input"] == ["Net/add"]
-    shapes = {entry["key"]: entry["value"] for entry in nodes["Net/mul"]["attr"]}["_output_shapes"]["list"]["shape"]
+    assert nodes["Net/add"]["input"] == ["Net/mul", "Net/sum"] and nodes["output/output.1"]["input"] == [
+        "Net/add"
+    ]
+    shapes = {entry["key"]: entry["value"] for entry in nodes["Net/mul"]["attr"]}["_output_shapes"]["list"][
+        "shape"
+    ]
     assert shapes == [{"dim": [{"size": 4}, {"size": 1}]}]
     assert all(name in nodes for node in nodes.values() for name in node.get("input", ()))
     assert all(parameter.grad is None for parameter in model.parameters())
@@ -236,7 +315,11 @@ def test_default_folder_and_comment(tmp_path, monkeypatch):
 def test_purge_step_and_suffix(tmp_path):
     SummaryWriter(tmp_path, purge_step=7, filename_suffix=".mine").close()
     assert next(tmp_path.iterdir()).name.endswith(".mine")
-    assert list(read_events(tmp_path))[2] | {"wall_time": 0} == {"wall_time": 0, "step": 7, "session_log": {"status": 1}}
+    assert list(read_events(tmp_path))[2] | {"wall_time": 0} == {
+        "wall_time": 0,
+        "step": 7,
+        "session_log": {"status": 1},
+    }
 
 
 def test_events_wait_and_are_flushed(tmp_path):
@@ -246,16 +329,16 @@ def test_events_wait_and_are_flushed(tmp_path):
     deadline = time.monotonic() + 5
     while not read_scalars(tmp_path) and time.monotonic() < deadline:
         time.sleep(0.02)
-    assert read_scalars(tmp_path) == {"a": [(0, 1.0)]}                       # after flush_secs
+    assert read_scalars(tmp_path) == {"a": [(0, 1.0)]}  # after flush_secs
     writer.flush_secs = writer.file_writer.event_writer.flush_secs = 100
     for step in range(1, 5):
         writer.add_scalar("a", 1.0, step)
-    assert len(read_scalars(tmp_path)["a"]) == 5                             # more than max_queue
+    assert len(read_scalars(tmp_path)["a"]) == 5  # more than max_queue
     writer.add_scalar("a", 1.0, 5)
     writer.flush()
     assert len(read_scalars(tmp_path)["a"]) == 6
     writer.close()
-    writer.add_scalar("a", 1.0, 6)                                           # a new file
+    writer.add_scalar("a", 1.0, 6)  # a new file
     writer.close()
     assert len(read_scalars(tmp_path)["a"]) == 7 and len(list(tmp_path.iterdir())) == 2
 
@@ -282,7 +365,7 @@ os.waitpid(child, 0)
 
 def test_file_writer_takes_dicts_and_protocol_buffers(tmp_path):
     class Made:
-        def SerializeToString(self):        # noqa: N802 - what protocol buffers call it
+        def SerializeToString(self):  # noqa: N802 - what protocol buffers call it
             return encode("Summary", {"value": [{"tag": "b", "simple_value": 2.0}]})
 
     writer = FileWriter(tmp_path)
@@ -304,8 +387,14 @@ def test_video_and_mesh(tmp_path):
     film = pillow.open(io.BytesIO(found["film"]["image"]["encoded_image_string"]))
     assert (film.n_frames, film.size, film.info["duration"]) == (3, (6, 8), 500)
     mesh = decode("Mesh", found["shape_FACE"]["metadata"]["plugin_data"]["content"])
-    assert mesh == {"version": 0, "name": "shape", "content_type": 2, "json_config": "{}", "shape": [1, 1, 3],
-                    "components": 6}
+    assert mesh == {
+        "version": 0,
+        "name": "shape",
+        "content_type": 2,
+        "json_config": "{}",
+        "shape": [1, 1, 3],
+        "components": 6,
+    }
     assert "shape_COLOR" not in found
 
 
@@ -327,9 +416,14 @@ def test_tensorboard_reads_it(tmp_path):
     assert tags["scalars"] == ["loss"] and tags["histograms"] == ["weights"] and tags["images"] == ["picture"]
     assert tags["audio"] == ["beep"] and tags["graph"]
     assert tags["tensors"] == ["note/text_summary", "pr", "tensor", "new"]
-    assert [(event.step, event.value) for event in read.Scalars("loss")] == [(0, 1.0), (1, 0.5), (2, pytest.approx(1 / 3))]
+    assert [(event.step, event.value) for event in read.Scalars("loss")] == [
+        (0, 1.0),
+        (1, 0.5),
+        (2, pytest.approx(1 / 3)),
+    ]
     histogram = read.Histograms("weights")[0].histogram_value
     assert histogram.num == 100 and sum(histogram.bucket) == 100
     assert {node.op for node in read.Graph().node} >= {"aten::linear", "IO Node", "prim::GetAttr"}
     from tensorboard.util.tensor_util import make_ndarray
+
     assert make_ndarray(read.Tensors("tensor")[0].tensor_proto).tolist() == [[0, 1, 2], [3, 4, 5]]

@@ -31,6 +31,8 @@ DERIVATIVES = {name: other for name, other in stated.TESTED_BY.items() if name.e
 # Cells that stay empty, with the reason.
 EMPTY = {
     ("dropout_with_key", None): "random: tests/transform/test_modules.py",
+    ("dropout_with_mask", None): "no derivative in the scale, which is a number: tests/tensor/test_stream.py",
+    ("log_gamma_drawn", None): "random: its derivative is that of the drawn value, tests/distributions",
     ("log_gamma_draw", None): "random: its derivative is that of the drawn value, tests/distributions",
 }
 

@@ -17,7 +17,7 @@ class FirstImport:
 
     @staticmethod
     def find_spec(fullname, path=None, target=None):
-        if fullname.partition(".")[0] not in ("torch", "torchvision", "flambeau"):
+        if fullname.partition(".")[0] not in ("torch", "torchvision", "functorch", "flambeau"):
             return None
         if fullname == "flambeau":          # the copy that the parent process runs, wherever it is
             sys.meta_path.remove(FirstImport)

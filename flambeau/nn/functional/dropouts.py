@@ -31,7 +31,7 @@ def _dropped(input, p):
     """Dropout by a key, or from PyTorch's stream by a mask."""
     if not chosen.pytorch or input.is_nested:
         return ops.dropout_with_key(input, next_key(), p)
-    if p == 1.0 or not input.numel():
+    if p == 1.0 or not input.numel() or input.is_meta:
         return input * 0.0
     return ops.dropout_with_mask(input, stream.mask(input, p), stream.scale_of_kept(p, input.dtype))
 

@@ -8,6 +8,7 @@ from flambeau.ops import image
 from flambeau.ops.antialias import antialiased
 from flambeau.ops.interpose import visible
 from flambeau.ops.pooling import adaptive_avg_pool
+from flambeau.ops.spec import as_int
 
 pixel_shuffle, pixel_unshuffle = image.pixel_shuffle, image.pixel_unshuffle
 channel_shuffle = image.channel_shuffle
@@ -61,6 +62,7 @@ def _sizes(input, rank, size, scale_factor, recompute):
     if size is not None:
         if recompute:
             raise ValueError("recompute_scale_factor is not meaningful with an explicit size.")
+        size = as_int(size)
         sizes = (size,) * rank if isinstance(size, int) else tuple(size)
         if len(sizes) != rank:
             raise ValueError(f"Input and output must have the same number of spatial dimensions, but got "

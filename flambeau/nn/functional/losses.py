@@ -111,7 +111,7 @@ def binary_cross_entropy(input, target, weight=None, size_average=None, reduce=N
         raise ValueError(f"Using a target size ({target.shape}) that is different to the input size "
                          f"({input.shape}) "
                          "is deprecated. Please ensure they have the same size.")
-    if input.numel():
+    if input.numel() and not input.is_meta:
         values = elements_of(input).detach()
         low, high = values.amin().item(), values.amax().item()
         if not (low >= 0 and high <= 1):

@@ -1,8 +1,11 @@
 """Sizes that a caller gives as one int for all axes or as a sequence."""
 
+from flambeau.ops.spec import as_int
+
 
 def tuple_of(value, count):
-    """`value` repeated, or a sequence of that many."""
+    """`value` repeated, or a sequence of that many; integer tensors of one element are sizes, too."""
+    value = as_int(value)
     value = (value,) * count if isinstance(value, int) else tuple(value)
     if len(value) == 1 and count > 1:
         value *= count

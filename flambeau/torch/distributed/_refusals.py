@@ -1,4 +1,5 @@
-"""How names answer whose work needs several processes: they can be imported, named and asked for, not called."""
+"""How names answer whose work needs several processes: they can be imported, named and asked for, not
+called."""
 
 
 def functions(module, *names):
@@ -14,6 +15,8 @@ def classes(module, *names):
 def _function(module, name):
     def refuse(*args, **kwargs):
         refused(module, name)
+
+    refuse.only_refuses = True  # docs/coverage.md does not count it
     refuse.__name__ = refuse.__qualname__ = name
     refuse.__doc__ = "Refused: there is one process."
     return refuse
@@ -22,15 +25,26 @@ def _function(module, name):
 def _class(module, name):
     def construct(cls, *args, **kwargs):
         refused(module, name)
-    return type(name, (), {"__new__": construct, "__module__": module.replace("flambeau.", "", 1),
-                           "__doc__": "Refused: there is one process."})
+
+    return type(
+        name,
+        (),
+        {
+            "__new__": construct,
+            "only_refuses": True,
+            "__module__": module.replace("flambeau.", "", 1),
+            "__doc__": "Refused: there is one process.",
+        },
+    )
 
 
 def refused(module, name):
     """Raise a RuntimeError that names `name` and says how to go on."""
     path = module.removeprefix("flambeau.torch.")
-    raise RuntimeError(f"[{path}.{name}] working in several processes is not available yet\n"
-                       "  hint: ask torch.distributed.is_available() first")
+    raise RuntimeError(
+        f"[{path}.{name}] working in several processes is not available yet\n"
+        "  hint: ask torch.distributed.is_available() first"
+    )
 
 
 def uninitialized(*names):
@@ -40,8 +54,12 @@ def uninitialized(*names):
 
 def _uninitialized(name):
     def refuse(*args, **kwargs):
-        raise ValueError(f"[distributed.{name}] Default process group has not been initialized: working in several "
-                         "processes is not available yet\n  hint: ask torch.distributed.is_initialized() first")
+        raise ValueError(
+            f"[distributed.{name}] Default process group has not been initialized: working in several "
+            "processes is not available yet\n  hint: ask torch.distributed.is_initialized() first"
+        )
+
+    refuse.only_refuses = True
     refuse.__name__ = refuse.__qualname__ = name
     refuse.__doc__ = "Refused: there is no process group."
     return refuse

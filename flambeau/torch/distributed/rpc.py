@@ -4,8 +4,11 @@ from flambeau.torch import _mirror
 from flambeau.torch.distributed import _refusals
 
 globals().update(_refusals.classes(__name__, "RRef", "TensorPipeRpcBackendOptions", "WorkerInfo"))
-globals().update(_refusals.functions(__name__, "init_rpc", "get_worker_info", "remote", "rpc_async",
-    "rpc_sync", "shutdown"))
+globals().update(
+    _refusals.functions(
+        __name__, "init_rpc", "get_worker_info", "remote", "rpc_async", "rpc_sync", "shutdown"
+    )
+)
 
 
 def is_available():

@@ -16,6 +16,7 @@ class _DecoratorContextManager:
             function.__init__ = self(function.__init__)
             return function
         if inspect.isgeneratorfunction(function):
+
             @functools.wraps(function)
             def generate(*args, **kwargs):
                 inner = function(*args, **kwargs)
@@ -27,12 +28,14 @@ class _DecoratorContextManager:
                     except StopIteration as stop:
                         return stop.value
                     sent = yield value
+
             return generate
 
         @functools.wraps(function)
         def call(*args, **kwargs):
             with self.clone():
                 return function(*args, **kwargs)
+
         return call
 
     def __enter__(self):

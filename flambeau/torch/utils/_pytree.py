@@ -1,6 +1,7 @@
 """torch.utils._pytree: nested containers taken apart and put together, in PyTorch's words.
 
-The containers are those of `flambeau.base.tree`: what is registered here is one there too. Other than there, None is
+The containers are those of `flambeau.base.tree`: what is registered here is one there too. Other than
+there, None is
 a leaf, and a structure (`TreeSpec`) lists its children.
 """
 
@@ -14,20 +15,24 @@ from flambeau.tensor import Size as _Size
 
 PyTree = Any
 Context = Any
-NodeDef = namedtuple("NodeDef", ["type", "flatten_fn", "unflatten_fn", "flatten_with_keys_fn"], defaults=[None])
+NodeDef = namedtuple(
+    "NodeDef", ["type", "flatten_fn", "unflatten_fn", "flatten_with_keys_fn"], defaults=[None]
+)
 
 
 class _Nodes(Mapping):
     """{container type: NodeDef} of whatever is registered."""
 
-    keyed = {}          # type -> flatten_with_keys_fn
+    keyed = {}  # type -> flatten_with_keys_fn
 
     def _kinds(self):
         return [kind for kind in _tree._REGISTRY if kind is not type(None)]
 
     def __getitem__(self, kind):
         if kind is namedtuple:
-            return NodeDef(kind, lambda node: (list(node), type(node)), lambda children, cls: cls._make(children))
+            return NodeDef(
+                kind, lambda node: (list(node), type(node)), lambda children, cls: cls._make(children)
+            )
         if kind is type(None):
             raise KeyError(kind)
         flatten, unflatten = _tree._REGISTRY[kind]
@@ -47,9 +52,18 @@ def _listed(children, context):
 SUPPORTED_NODES = _Nodes()
 
 
-def register_pytree_node(cls, flatten_fn, unflatten_fn, *, serialized_type_name=None, to_dumpable_context=None,
-                         from_dumpable_context=None, flatten_with_keys_fn=None):
-    """Make `cls` a container: `flatten_fn(node) -> (children, context)`, `unflatten_fn(children, context) -> node`."""
+def register_pytree_node(
+    cls,
+    flatten_fn,
+    unflatten_fn,
+    *,
+    serialized_type_name=None,
+    to_dumpable_context=None,
+    from_dumpable_context=None,
+    flatten_with_keys_fn=None,
+):
+    """Make `cls` a container: `flatten_fn(node) -> (children, context)`, `unflatten_fn(children, context)
+    -> node`."""
     if cls in _tree._REGISTRY:
         raise ValueError(f"{cls} is already registered as pytree node.")
     _tree.register(cls, flatten_fn, unflatten_fn)
@@ -83,7 +97,8 @@ tree_is_leaf = _is_leaf
 # ------------------------------------------------------------------------------ structures
 @dataclass(eq=True)
 class TreeSpec:
-    """What is left of a tree without its leaves: the container's type, its context, the children's structures."""
+    """What is left of a tree without its leaves: the container's type, its context, the children's
+    structures."""
 
     type: Any
     context: Any
@@ -110,8 +125,10 @@ class TreeSpec:
         """The tree with these leaves, in order."""
         leaves = list(leaves)
         if len(leaves) != self.num_leaves:
-            raise ValueError(f"treespec.unflatten(leaves): `leaves` has length {len(leaves)} but the spec refers to a "
-                             f"pytree that holds {self.num_leaves} items ({self}).")
+            raise ValueError(
+                f"treespec.unflatten(leaves): `leaves` has length {len(leaves)} but the spec refers to a "
+                f"pytree that holds {self.num_leaves} items ({self})."
+            )
         return self._fill(iter(leaves))
 
     def _fill(self, leaves):
@@ -119,7 +136,8 @@ class TreeSpec:
         return SUPPORTED_NODES[self.type].unflatten_fn(children, self.context)
 
     def flatten_up_to(self, tree):
-        """The subtrees of `tree` where this structure has leaves; ValueError where it has no such container."""
+        """The subtrees of `tree` where this structure has leaves; ValueError where it has no such
+        container."""
         if _get_node_type(tree) is not self.type:
             raise ValueError(f"Type mismatch; expected {self.type!r}, but got {type(tree)!r}.")
         children, context = SUPPORTED_NODES[self.type].flatten_fn(tree)
@@ -127,16 +145,24 @@ class TreeSpec:
             raise ValueError(f"Node arity mismatch; expected {self.num_children}, but got {len(children)}.")
         if context != self.context:
             if not isinstance(tree, dict) or set(tree) != set(_keys(self.context)):
-                raise ValueError(f"Node context mismatch for node type {self.type!r}: {context!r}, {self.context!r}.")
+                raise ValueError(
+                    f"Node context mismatch for node type {self.type!r}: {context!r}, {self.context!r}."
+                )
             children = [tree[key] for key in _keys(self.context)]
-        return [leaf for spec, child in zip(self.children_specs, children) for leaf in spec.flatten_up_to(child)]
+        return [
+            leaf for spec, child in zip(self.children_specs, children) for leaf in spec.flatten_up_to(child)
+        ]
 
     def __hash__(self):
         context = tuple(self.context) if isinstance(self.context, list) else self.context
-        return hash((self.type, context if not isinstance(context, dict) else None, tuple(self.children_specs)))
+        return hash(
+            (self.type, context if not isinstance(context, dict) else None, tuple(self.children_specs))
+        )
 
     def __repr__(self, indent=0):
-        children = (",\n" + " " * (indent + 2)).join(child.__repr__(indent + 2) for child in self.children_specs)
+        children = (",\n" + " " * (indent + 2)).join(
+            child.__repr__(indent + 2) for child in self.children_specs
+        )
         return f"TreeSpec({self.type.__name__}, {self.context}, [{children}])"
 
 
@@ -192,8 +218,10 @@ def _flatten(tree, is_leaf, leaves):
 def tree_unflatten(leaves, treespec):
     """The tree of a structure with these leaves."""
     if not isinstance(treespec, TreeSpec):
-        raise TypeError(f"tree_unflatten(leaves, treespec): Expected `treespec` to be instance of TreeSpec but got item "
-                        f"of type {type(treespec)}.")
+        raise TypeError(
+            f"tree_unflatten(leaves, treespec): Expected `treespec` to be instance of TreeSpec but got item "
+            f"of type {type(treespec)}."
+        )
     return treespec.unflatten(leaves)
 
 
@@ -227,11 +255,13 @@ def tree_map_(func, tree, *rests, is_leaf=None):
 
 
 def map_only(type_or_types_or_pred, /):
-    """Decorator: a function of leaves that leaves others than of these types (or for which a test is true) alone."""
+    """Decorator: a function of leaves that leaves others than of these types (or for which a test is true)
+    alone."""
     fits = _test(type_or_types_or_pred)
 
     def decorate(func):
         return lambda leaf: func(leaf) if fits(leaf) else leaf
+
     return decorate
 
 
@@ -272,7 +302,8 @@ def tree_any_only(type_or_types, /, pred, tree, is_leaf=None):
 
 
 def _broadcast_to_and_flatten(tree, treespec, is_leaf=None):
-    """The leaves of a tree that stops early, each repeated for the leaves below it; None if it does not fit."""
+    """The leaves of a tree that stops early, each repeated for the leaves below it; None if it does not
+    fit."""
     if treespec.is_leaf():
         return [tree]
     if _is_leaf(tree, is_leaf):

@@ -50,7 +50,7 @@ class WeakIdKeyDictionary(MutableMapping):
     def __contains__(self, key):
         try:
             return self.ref_type(key) in self.data
-        except TypeError:               # there are no weak references to such a thing
+        except TypeError:  # there are no weak references to such a thing
             return False
 
     def __iter__(self):

@@ -13,7 +13,8 @@ _MODULES = {
     "imagenet": ("ImageNet",),
     "fakedata": ("FakeData",),
 }
-_REFUSED = dict.fromkeys(("CelebA", "CocoCaptions", "CocoDetection", "VOCDetection", "VOCSegmentation", "Cityscapes",
+_REFUSED = dict.fromkeys(("CelebA", "CocoCaptions", "CocoDetection", "VOCDetection", "VOCSegmentation",
+                          "Cityscapes",
                           "LSUN", "Kinetics", "Omniglot", "Places365", "Caltech101", "Caltech256", "Food101"),
                          "read its files with ImageFolder or a Dataset of your own")
 

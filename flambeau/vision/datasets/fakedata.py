@@ -10,7 +10,8 @@ class FakeData(VisionDataset):
     image_size: (channels, height, width). random_offset: added to the index to give the seed.
     """
 
-    def __init__(self, size=1000, image_size=(3, 224, 224), num_classes=10, transform=None, target_transform=None,
+    def __init__(self, size=1000, image_size=(3, 224, 224), num_classes=10, transform=None,
+                 target_transform=None,
                  random_offset=0):
         super().__init__(transform=transform, target_transform=target_transform)
         self.size, self.image_size, self.num_classes = size, image_size, num_classes

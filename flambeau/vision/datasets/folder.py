@@ -28,7 +28,9 @@ def find_classes(directory):
 
 
 def make_dataset(directory, class_to_idx=None, extensions=None, is_valid_file=None, allow_empty=False):
-    """The samples [(path, class number), ...] below `directory`, in the order of the classes and of the paths."""
+    """The samples [(path, class number), ...] below `directory`, in the order of the classes and of the
+    paths.
+    """
     directory = os.path.expanduser(directory)
     if class_to_idx is None:
         class_to_idx = find_classes(directory)[1]
@@ -42,7 +44,8 @@ def make_dataset(directory, class_to_idx=None, extensions=None, is_valid_file=No
 
     samples, empty = [], []
     for name in sorted(class_to_idx):
-        found = [(path, class_to_idx[name]) for path in _files_below(os.path.join(directory, name)) if accepts(path)]
+        found = [(path, class_to_idx[name]) for path in _files_below(os.path.join(directory, name))
+                 if accepts(path)]
         samples += found
         if not found:
             empty.append(name)
@@ -68,7 +71,8 @@ class DatasetFolder(VisionDataset):
     `samples` is a list of (path, class number), `targets` the numbers.
     """
 
-    def __init__(self, root, loader, extensions=None, transform=None, target_transform=None, is_valid_file=None,
+    def __init__(self, root, loader, extensions=None, transform=None, target_transform=None,
+                 is_valid_file=None,
                  allow_empty=False):
         super().__init__(root, transform=transform, target_transform=target_transform)
         if not os.path.isdir(self.root):

@@ -18,7 +18,8 @@ class ImageNet(ImageFolder):
         self.split = verify_str_arg(split, "split", ("train", "val"))
         folder = os.path.join(os.path.expanduser(root), split)
         if not os.path.isdir(folder):
-            fail("ImageNet", "the unpacked folders are missing", want=f"{os.path.abspath(folder)}/<wnid>/*.JPEG",
+            fail("ImageNet", "the unpacked folders are missing",
+                 want=f"{os.path.abspath(folder)}/<wnid>/*.JPEG",
                  hint="unpack ILSVRC2012_img_train.tar and _val.tar of https://image-net.org there",
                  kind=FileNotFoundError)
         super().__init__(folder, **kwargs)

@@ -1,4 +1,6 @@
-"""MNIST and its kin: 28 x 28 grey pictures in idx files, `root/<class>/raw/...-ubyte`, packed (.gz) or not."""
+"""MNIST and its kin: 28 x 28 grey pictures in idx files, `root/<class>/raw/...-ubyte`, packed (.gz) or
+not.
+"""
 
 import os
 import string
@@ -39,7 +41,8 @@ class MNIST(VisionDataset):
         if download:
             self.download()
         if not self._check_exists():
-            not_found(self, self.raw_folder, self._files(), [self.mirrors[0] + name for name, _ in self.resources])
+            not_found(self, self.raw_folder, self._files(), [self.mirrors[0] + name for name,
+                                                             _ in self.resources])
         self.data, self.targets = self._load_data()
         if len(self.data) != len(self.targets):
             fail(type(self).__name__, "numbers of pictures and of labels differ",
@@ -258,7 +261,8 @@ def read_sn3_pascalvincent_tensor(path, strict=True):
     kind, axes = numpy.dtype(_IDX_TYPES[content[2]]), content[3]
     head = 4 + 4 * axes
     if len(content) < head:
-        fail("idx", f"{path} is cut off", got=f"{len(content)} bytes", want=f"at least {head}", kind=ValueError)
+        fail("idx", f"{path} is cut off", got=f"{len(content)} bytes", want=f"at least {head}",
+             kind=ValueError)
     sizes = [int(size) for size in numpy.frombuffer(content, ">i4", axes, 4)]
     wanted = head + kind.itemsize * int(numpy.prod(sizes))
     if len(content) < wanted or strict and len(content) != wanted:

@@ -21,7 +21,8 @@ class STL10(VisionDataset):
     class_names_file, folds_list_file = "class_names.txt", "fold_indices.txt"
     splits = ("train", "train+unlabeled", "unlabeled", "test")
 
-    def __init__(self, root, split="train", folds=None, transform=None, target_transform=None, download=False):
+    def __init__(self, root, split="train", folds=None, transform=None, target_transform=None,
+                 download=False):
         super().__init__(root, transform=transform, target_transform=target_transform)
         self.split, self.folds = verify_str_arg(split, "split", self.splits), folds
         if folds is not None and folds not in range(10):

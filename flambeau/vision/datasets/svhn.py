@@ -30,7 +30,7 @@ class SVHN(VisionDataset):
         if not os.path.isfile(path):
             not_found(self, self.root, [self.filename], [self.url])
         import numpy
-        content = require("scipy.io", extra="test").loadmat(path)
+        content = require("scipy.io", extra="vision").loadmat(path)
         self.data = numpy.transpose(content["X"], (3, 2, 0, 1))
         self.labels = content["y"].astype(numpy.int64).squeeze()
         self.labels[self.labels == 10] = 0          # the files call the digit zero 10

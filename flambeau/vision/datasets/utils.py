@@ -130,5 +130,6 @@ def verify_str_arg(value, arg=None, valid_values=None, custom_msg=None):
         raise ValueError(f"Expected type str for argument {arg}, but got type {type(value)}.")
     if valid_values is not None and value not in valid_values:
         listed = ", ".join(repr(known) for known in valid_values)
-        raise ValueError(custom_msg or f"Unknown value '{value}' for argument {arg}. Valid values are {{{listed}}}.")
+        raise ValueError(custom_msg
+                         or f"Unknown value '{value}' for argument {arg}. Valid values are {{{listed}}}.")
     return value

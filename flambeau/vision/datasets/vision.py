@@ -65,7 +65,8 @@ class StandardTransform:
 
     def __repr__(self):
         lines = [type(self).__name__]
-        for head, transform in (("Transform: ", self.transform), ("Target transform: ", self.target_transform)):
+        parts = ("Transform: ", self.transform), ("Target transform: ", self.target_transform)
+        for head, transform in parts:
             if transform is not None:
                 first, *rest = repr(transform).splitlines()
                 lines += [head + first, *(" " * len(head) + line for line in rest)]
@@ -81,7 +82,9 @@ def not_found(dataset, folder, names, sources):
 
 
 class RestrictedUnpickler:
-    """Loads the pickles of CIFAR: dicts, lists, bytes, numbers and NumPy arrays; nothing in them can run code."""
+    """Loads the pickles of CIFAR: dicts, lists, bytes, numbers and NumPy arrays; nothing in them can run
+    code.
+    """
 
     def __new__(cls, file, encoding="latin1"):
         import pickle

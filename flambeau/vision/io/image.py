@@ -53,7 +53,8 @@ def decode_image(input, mode=ImageReadMode.UNCHANGED, apply_exif_orientation=Fal
     if mode is not ImageReadMode.UNCHANGED:
         picture = picture.convert(_PILLOW_MODES[mode])
     elif picture.mode in ("P", "1"):
-        picture = picture.convert("L" if picture.mode == "1" else "RGBA" if "transparency" in picture.info else "RGB")
+        picture = picture.convert("L" if picture.mode == "1" else "RGBA" if "transparency" in picture.info
+                                  else "RGB")
     return pil_to_tensor(picture)
 
 
@@ -76,7 +77,8 @@ def _encoded(input, form, **options):
     if input.dtype != uint8:
         raise RuntimeError("Input tensor dtype should be uint8")
     if input.ndim != 3 or input.shape[0] not in (1, 3):
-        raise RuntimeError(f"The number of channels should be 1 or 3, got: {input.shape[0] if input.ndim else 0}")
+        raise RuntimeError(f"The number of channels should be 1 or 3, got: "
+                           f"{input.shape[0] if input.ndim else 0}")
     import numpy
     stream = io.BytesIO()
     to_pil_image(input).save(stream, form, **options)

@@ -3,8 +3,9 @@
     @builder("ResNet18_Weights")
     def resnet18(**options): return ResNet(BasicBlock, [2, 2, 2, 2], **options)
 
-A builder takes `weights=` (a member of its enum, the member's name, or None). The enum is put into the builder's
-module under its name. A file is looked for in `$TORCH_HOME/hub/checkpoints` (default `~/.cache/torch`), then fetched.
+A builder takes `weights=` (a member of its enum, the member's name, or None). The enum is put into the
+builder's module under its name. A file is looked for in `$TORCH_HOME/hub/checkpoints` (default
+`~/.cache/torch`), then fetched.
 """
 
 import fnmatch
@@ -116,7 +117,8 @@ def local_file(url):
         try:
             fetch(url, path)
         except OSError as error:
-            fail("weights", f"cannot fetch {url}", got=getattr(error, "reason", error), want=f"the file {path}",
+            fail("weights", f"cannot fetch {url}", got=getattr(error, "reason", error),
+                 want=f"the file {path}",
                  hint="without a network, fetch it elsewhere and put it there, or use weights=None")
     return path
 
@@ -133,7 +135,8 @@ def fetch(url, path):
                 total.update(block)
         wanted = _HASH.search(os.path.basename(path))
         if wanted and not total.hexdigest().startswith(wanted[1]):
-            raise OSError(f"the file's SHA-256 begins with {total.hexdigest()[:len(wanted[1])]}, not {wanted[1]}")
+            raise OSError(f"the file's SHA-256 begins with {total.hexdigest()[:len(wanted[1])]}, not "
+                          f"{wanted[1]}")
         os.replace(part, path)
     finally:
         if os.path.exists(part):
@@ -158,7 +161,8 @@ def builder(enum_name, classes=1000, fixed=(), rename=None):
             if weights is not None:
                 for name, value in {"num_classes": classes, **dict(fixed)}.items():
                     if options.setdefault(name, value) != value:
-                        raise ValueError(f"The parameter '{name}' expected value {value} but got {options[name]} "
+                        raise ValueError(f"The parameter '{name}' expected value {value} but got "
+                                         f"{options[name]} "
                                          "instead.")
             model = build(weights=weights, **options) if takes_weights else build(**options)
             if weights is not None:
@@ -168,7 +172,8 @@ def builder(enum_name, classes=1000, fixed=(), rename=None):
 
         kinds = inspect.Parameter
         make.__signature__ = inspect.Signature([
-            kinds("weights", kinds.KEYWORD_ONLY, default=None), kinds("progress", kinds.KEYWORD_ONLY, default=True),
+            kinds("weights", kinds.KEYWORD_ONLY, default=None),
+            kinds("progress", kinds.KEYWORD_ONLY, default=True),
             kinds("kwargs", kinds.VAR_KEYWORD)])
         make.weights_enum = enum
         return make
@@ -178,11 +183,13 @@ def builder(enum_name, classes=1000, fixed=(), rename=None):
 def chosen(enum, args, weights, options):
     """The member that a call asks for, or None; `pretrained` and positional arguments are the old ways."""
     if args:
-        warnings.warn("Using 'weights' as positional parameter(s) is deprecated since 0.13 and may be removed in the "
+        warnings.warn("Using 'weights' as positional parameter(s) is deprecated since 0.13 and may be "
+                      "removed in the "
                       "future. Please use keyword parameter(s) instead.", stacklevel=3)
         weights = args[0]
     if "pretrained" in options:
-        warnings.warn("The parameter 'pretrained' is deprecated since 0.13 and may be removed in the future, please "
+        warnings.warn("The parameter 'pretrained' is deprecated since 0.13 and may be removed in the "
+                      "future, please "
                       "use 'weights' instead.", stacklevel=3)
         weights = options.pop("pretrained")
     if isinstance(weights, bool):
@@ -200,7 +207,9 @@ def names():
 
 
 def list_models(module=None, include=None, exclude=None):
-    """The names of the models (of one package), in order; include and exclude are patterns such as 'resnet*'."""
+    """The names of the models (of one package), in order; include and exclude are patterns such as
+    'resnet*'.
+    """
     known = names()
     found = {name for name, package in known.items() if module is None or package == module.__name__}
     for patterns, keep in ((include, True), (exclude, False)):

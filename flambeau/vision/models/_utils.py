@@ -16,7 +16,9 @@ _make_divisible = divisible         # the name that programs import
 
 
 def start_convolutions(model, linear_std=None, convolution_bias=True):
-    """Convolutions as He et al. (2015) start them, norms as identity, Linear with `linear_std` (None: as they are)."""
+    """Convolutions as He et al. (2015) start them, norms as identity, Linear with `linear_std` (None: as they
+    are).
+    """
     for module in model.modules():
         if isinstance(module, nn.Conv2d):
             init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")

@@ -1,7 +1,8 @@
 """Which weights exist: the files that PyTorch publishes, and how their pictures are prepared.
 
-A row: enum without _Weights, member (* marks DEFAULT), file, parameters, side of the crop, of the resized picture,
-interpolation (bilinear if none is given). Models that label pixels want pictures of 520 pixels, uncropped.
+A row: enum without _Weights, member (* marks DEFAULT), file, parameters, side of the crop, of the resized
+picture, interpolation (bilinear if none is given). Models that label pixels want pictures of 520
+pixels, uncropped.
 """
 
 ROWS = """
@@ -125,6 +126,12 @@ LRASPP_MobileNet_V3_Large COCO_WITH_VOC_LABELS_V1* lraspp_mobilenet_v3_large-d23
 """
 
 
+def enums_of(builders):
+    """The names of the enums of weights that belong to builders."""
+    plain = {enum.lower().removesuffix("_weights").replace("_", ""): enum for enum in table()}
+    return tuple(plain[name.replace("_", "")] for name in builders)
+
+
 def table():
     """enum -> [(member, is default, file, parameters, crop or None, resized, interpolation), ...]"""
     found = {}
@@ -132,6 +139,6 @@ def table():
         enum, member, file, count, *picture = row.split()
         crop, resized = map(int, picture[:2]) if picture else (None, 520)
         interpolation = picture[2] if len(picture) > 2 else "bilinear"
-        found.setdefault(f"{enum}_Weights", []).append((member.rstrip("*"), member.endswith("*"), file, int(count),
-                                                        crop, resized, interpolation))
+        row = member.rstrip("*"), member.endswith("*"), file, int(count), crop, resized, interpolation
+        found.setdefault(f"{enum}_Weights", []).append(row)
     return found

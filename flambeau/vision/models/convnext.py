@@ -20,14 +20,17 @@ class LayerNorm2d(nn.LayerNorm):
 
 
 class CNBlock(nn.Module):
-    """7 x 7 channel by channel, norm, wider and narrower, scaled, beside a shortcut that is kept at random."""
+    """7 x 7 channel by channel, norm, wider and narrower, scaled, beside a shortcut that is kept at
+    random.
+    """
 
     def __init__(self, dim, layer_scale, stochastic_depth_prob, norm_layer=None):
         super().__init__()
         norm_layer = norm_layer or partial(nn.LayerNorm, eps=1e-6)
         self.block = nn.Sequential(
             nn.Conv2d(dim, dim, kernel_size=7, padding=3, groups=dim, bias=True), Permute([0, 2, 3, 1]),
-            norm_layer(dim), nn.Linear(dim, 4 * dim, bias=True), nn.GELU(), nn.Linear(4 * dim, dim, bias=True),
+            norm_layer(dim), nn.Linear(dim, 4 * dim, bias=True), nn.GELU(),
+            nn.Linear(4 * dim, dim, bias=True),
             Permute([0, 3, 1, 2]))
         self.layer_scale = nn.Parameter(ones(dim, 1, 1) * layer_scale)
         self.stochastic_depth = StochasticDepth(stochastic_depth_prob, "row")
@@ -48,7 +51,8 @@ class CNBlockConfig:
 class ConvNeXt(nn.Module):
     """(batch, 3, height, width) -> (batch, num_classes)."""
 
-    def __init__(self, block_setting, stochastic_depth_prob=0.0, layer_scale=1e-6, num_classes=1000, block=None,
+    def __init__(self, block_setting, stochastic_depth_prob=0.0, layer_scale=1e-6, num_classes=1000,
+                 block=None,
                  norm_layer=None):
         super().__init__()
         if not block_setting:
@@ -60,7 +64,8 @@ class ConvNeXt(nn.Module):
         for config in block_setting:
             stage = []
             for _ in range(config.num_layers):
-                stage.append(block(config.input_channels, layer_scale, stochastic_depth_prob * done / (total - 1.0)))
+                stage.append(block(config.input_channels, layer_scale,
+                                   stochastic_depth_prob * done / (total - 1.0)))
                 done += 1
             layers.append(nn.Sequential(*stage))
             if config.out_channels is not None:

@@ -33,7 +33,8 @@ class _DenseBlock(nn.ModuleDict):
     def __init__(self, num_layers, num_input_features, bn_size, growth_rate, drop_rate):
         super().__init__()
         for index in range(num_layers):
-            self[f"denselayer{index + 1}"] = _DenseLayer(num_input_features + index * growth_rate, growth_rate,
+            self[f"denselayer{index + 1}"] = _DenseLayer(num_input_features + index * growth_rate,
+                                                         growth_rate,
                                                          bn_size, drop_rate)
 
     def forward(self, init_features):
@@ -56,7 +57,8 @@ class _Transition(nn.Sequential):
 class DenseNet(nn.Module):
     """(batch, 3, height, width) -> (batch, num_classes)."""
 
-    def __init__(self, growth_rate=32, block_config=(6, 12, 24, 16), num_init_features=64, bn_size=4, drop_rate=0,
+    def __init__(self, growth_rate=32, block_config=(6, 12, 24, 16), num_init_features=64, bn_size=4,
+                 drop_rate=0,
                  num_classes=1000):
         super().__init__()
         width = num_init_features
@@ -89,7 +91,7 @@ class DenseNet(nn.Module):
 
 def _renamed(state):
     """The published files number the layers' parts (norm.1), the modules here do not (norm1)."""
-    old = re.compile(r"^(.*denselayer\d+\.(?:norm|relu|conv))\.((?:[12])\.(?:weight|bias|running_mean|running_var))$")
+    old = re.compile(r"(denselayer\d+\.(?:norm|relu|conv))\.([12]\.)")
     return {old.sub(r"\1\2", key): value for key, value in state.items()}
 
 

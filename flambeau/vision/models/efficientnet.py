@@ -15,7 +15,9 @@ from flambeau.vision.ops.misc import Conv2dNormActivation, SqueezeExcitation
 
 @dataclass
 class BlockConfig:
-    """A stage: how much wider, kernel, stride, channels before and after, blocks; fused: one convolution for two."""
+    """A stage: how much wider, kernel, stride, channels before and after, blocks; fused: one convolution for
+    two.
+    """
 
     expand_ratio: float
     kernel: int
@@ -27,8 +29,10 @@ class BlockConfig:
 
     def scaled(self, width, depth):
         """The same stage of a wider and deeper model."""
-        return BlockConfig(self.expand_ratio, self.kernel, self.stride, divisible(self.input_channels * width),
-                           divisible(self.out_channels * width), math.ceil(self.num_layers * depth), self.fused)
+        return BlockConfig(self.expand_ratio, self.kernel, self.stride,
+                           divisible(self.input_channels * width),
+                           divisible(self.out_channels * width), math.ceil(self.num_layers * depth),
+                           self.fused)
 
 
 class MBConv(nn.Module):
@@ -47,9 +51,11 @@ class MBConv(nn.Module):
         width, layers = divisible(cnf.input_channels * cnf.expand_ratio), []
         if width != cnf.input_channels:
             layers.append(Conv2dNormActivation(cnf.input_channels, width, kernel_size=1, **shared))
-        layers.append(Conv2dNormActivation(width, width, kernel_size=cnf.kernel, stride=cnf.stride, groups=width,
+        layers.append(Conv2dNormActivation(width, width, kernel_size=cnf.kernel, stride=cnf.stride,
+                                           groups=width,
                                            **shared))
-        layers.append(se_layer(width, max(1, cnf.input_channels // 4), activation=partial(nn.SiLU, inplace=True)))
+        layers.append(se_layer(width, max(1, cnf.input_channels // 4),
+                               activation=partial(nn.SiLU, inplace=True)))
         layers.append(Conv2dNormActivation(width, cnf.out_channels, kernel_size=1, norm_layer=norm_layer,
                                            activation_layer=None))
         return layers
@@ -128,28 +134,32 @@ class EfficientNet(nn.Module):
 
 
 # Stages: expansion, kernel, stride, channels before and after, blocks.
-_V1 = ((1, 3, 1, 32, 16, 1), (6, 3, 2, 16, 24, 2), (6, 5, 2, 24, 40, 2), (6, 3, 2, 40, 80, 3), (6, 5, 1, 80, 112, 3),
+_V1 = ((1, 3, 1, 32, 16, 1), (6, 3, 2, 16, 24, 2), (6, 5, 2, 24, 40, 2), (6, 3, 2, 40, 80, 3),
+       (6, 5, 1, 80, 112, 3),
        (6, 5, 2, 112, 192, 4), (6, 3, 1, 192, 320, 1))
 _V2_FUSED = {"s": ((1, 3, 1, 24, 24, 2), (4, 3, 2, 24, 48, 4), (4, 3, 2, 48, 64, 4)),
              "m": ((1, 3, 1, 24, 24, 3), (4, 3, 2, 24, 48, 5), (4, 3, 2, 48, 80, 5)),
              "l": ((1, 3, 1, 32, 32, 4), (4, 3, 2, 32, 64, 7), (4, 3, 2, 64, 96, 7))}
 _V2 = {"s": ((4, 3, 2, 64, 128, 6), (6, 3, 1, 128, 160, 9), (6, 3, 2, 160, 256, 15)),
        "m": ((4, 3, 2, 80, 160, 7), (6, 3, 1, 160, 176, 14), (6, 3, 2, 176, 304, 18), (6, 3, 1, 304, 512, 5)),
-       "l": ((4, 3, 2, 96, 192, 10), (6, 3, 1, 192, 224, 19), (6, 3, 2, 224, 384, 25), (6, 3, 1, 384, 640, 7))}
+       "l": ((4, 3, 2, 96, 192, 10), (6, 3, 1, 192, 224, 19), (6, 3, 2, 224, 384, 25),
+             (6, 3, 1, 384, 640, 7))}
 
 
 def _first(width, depth, dropout, options, **norm):
     """A model of the first version."""
     if norm:
         options.setdefault("norm_layer", partial(nn.BatchNorm2d, **norm))
-    return EfficientNet([BlockConfig(*row).scaled(width, depth) for row in _V1], options.pop("dropout", dropout),
+    return EfficientNet([BlockConfig(*row).scaled(width, depth) for row in _V1],
+                        options.pop("dropout", dropout),
                         **options)
 
 
 def _second(size, dropout, options):
     """A model of the second version."""
     options.setdefault("norm_layer", partial(nn.BatchNorm2d, eps=1e-03))
-    setting = [BlockConfig(*row, fused=True) for row in _V2_FUSED[size]] + [BlockConfig(*row) for row in _V2[size]]
+    setting = [BlockConfig(*row, fused=True) for row in _V2_FUSED[size]]
+    setting += [BlockConfig(*row) for row in _V2[size]]
     return EfficientNet(setting, options.pop("dropout", dropout), **{"last_channel": 1280, **options})
 
 

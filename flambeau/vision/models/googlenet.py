@@ -24,7 +24,9 @@ class BasicConv2d(nn.Module):
 
 
 class Inception(nn.Module):
-    """Four branches side by side. (The third has 3 x 3 where the paper has 5 x 5, as the published weights do.)"""
+    """Four branches side by side. (The third has 3 x 3 where the paper has 5 x 5, as the published weights
+    do.)
+    """
 
     def __init__(self, in_channels, ch1x1, ch3x3red, ch3x3, ch5x5red, ch5x5, pool_proj):
         super().__init__()
@@ -57,7 +59,8 @@ class InceptionAux(nn.Module):
 class GoogLeNet(nn.Module):
     """(batch, 3, height, width) -> (batch, num_classes); training with aux_logits: GoogLeNetOutputs."""
 
-    def __init__(self, num_classes=1000, aux_logits=True, transform_input=False, init_weights=True, dropout=0.2,
+    def __init__(self, num_classes=1000, aux_logits=True, transform_input=False, init_weights=True,
+                 dropout=0.2,
                  dropout_aux=0.7):
         super().__init__()
         self.aux_logits, self.transform_input = aux_logits, transform_input
@@ -116,7 +119,9 @@ def transformed(x):
 
 @builder("GoogLeNet_Weights")
 def googlenet(weights=None, **options):
-    """GoogLeNet; with weights its inputs are transformed, and there are classifiers half way only if asked for."""
+    """GoogLeNet; with weights its inputs are transformed, and there are classifiers half way only if asked
+    for.
+    """
     if weights is None:
         return GoogLeNet(**options)
     return _pretrained(GoogLeNet, weights, options, ("aux1", "aux2"))

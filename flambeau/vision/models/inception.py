@@ -98,7 +98,8 @@ class InceptionE(nn.Module):
         single = self.branch3x3_1(x)
         double = self.branch3x3dbl_2(self.branch3x3dbl_1(x))
         return cat([self.branch1x1(x), self.branch3x3_2a(single), self.branch3x3_2b(single),
-                    self.branch3x3dbl_3a(double), self.branch3x3dbl_3b(double), self.branch_pool(_pooled(x))], 1)
+                    self.branch3x3dbl_3a(double), self.branch3x3dbl_3b(double), self.branch_pool(_pooled(x))],
+                   1)
 
 
 class InceptionAux(nn.Module):
@@ -120,7 +121,8 @@ class InceptionAux(nn.Module):
 class Inception3(nn.Module):
     """(batch, 3, 299, 299) -> (batch, num_classes); training with aux_logits: InceptionOutputs."""
 
-    def __init__(self, num_classes=1000, aux_logits=True, transform_input=False, init_weights=True, dropout=0.5):
+    def __init__(self, num_classes=1000, aux_logits=True, transform_input=False, init_weights=True,
+                 dropout=0.5):
         super().__init__()
         self.aux_logits, self.transform_input = aux_logits, transform_input
         self.Conv2d_1a_3x3 = _shrinking(3, 32)
@@ -129,7 +131,8 @@ class Inception3(nn.Module):
         self.Conv2d_3b_1x1 = _conv(64, 80, 1)
         self.Conv2d_4a_3x3 = _conv(80, 192, 3, padding=0)
         self.maxpool2 = nn.MaxPool2d(kernel_size=3, stride=2)
-        self.Mixed_5b, self.Mixed_5c, self.Mixed_5d = InceptionA(192, 32), InceptionA(256, 64), InceptionA(288, 64)
+        self.Mixed_5b, self.Mixed_5c = InceptionA(192, 32), InceptionA(256, 64)
+        self.Mixed_5d = InceptionA(288, 64)
         self.Mixed_6a = InceptionB(288)
         self.Mixed_6b, self.Mixed_6c = InceptionC(768, 128), InceptionC(768, 160)
         self.Mixed_6d, self.Mixed_6e = InceptionC(768, 160), InceptionC(768, 192)
@@ -155,7 +158,9 @@ class Inception3(nn.Module):
 
 @builder("Inception_V3_Weights")
 def inception_v3(weights=None, **options):
-    """Inception v3; with weights its inputs are transformed, and there is a classifier half way by default."""
+    """Inception v3; with weights its inputs are transformed, and there is a classifier half way by
+    default.
+    """
     if weights is None:
         return Inception3(**options)
     options.setdefault("aux_logits", True)

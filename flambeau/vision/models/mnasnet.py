@@ -21,7 +21,8 @@ class _InvertedResidual(nn.Module):
         self.apply_residual = in_ch == out_ch and stride == 1
         self.layers = nn.Sequential(
             nn.Conv2d(in_ch, middle, 1, bias=False), _norm(middle), nn.ReLU(inplace=True),
-            nn.Conv2d(middle, middle, kernel_size, padding=kernel_size // 2, stride=stride, groups=middle, bias=False),
+            nn.Conv2d(middle, middle, kernel_size, padding=kernel_size // 2, stride=stride, groups=middle,
+                      bias=False),
             _norm(middle), nn.ReLU(inplace=True), nn.Conv2d(middle, out_ch, 1, bias=False), _norm(out_ch))
 
     def forward(self, input):
@@ -51,7 +52,8 @@ class MNASNet(nn.Module):
             nn.Conv2d(stem, stem, 3, padding=1, stride=1, groups=stem, bias=False), _norm(stem),
             nn.ReLU(inplace=True), nn.Conv2d(stem, first, 1, padding=0, stride=1, bias=False), _norm(first),
             *(_stack(before, after, *row) for before, after, row in zip(widths[1:], widths[2:], stacks)),
-            nn.Conv2d(widths[-1], 1280, 1, padding=0, stride=1, bias=False), _norm(1280), nn.ReLU(inplace=True))
+            nn.Conv2d(widths[-1], 1280, 1, padding=0, stride=1, bias=False), _norm(1280),
+            nn.ReLU(inplace=True))
         self.classifier = nn.Sequential(nn.Dropout(p=dropout, inplace=True), nn.Linear(1280, num_classes))
         self._start()
 

@@ -33,7 +33,8 @@ class MobileNetV2(nn.Module):
     inverted_residual_setting: rows (expansion, channels, blocks, stride).
     """
 
-    def __init__(self, num_classes=1000, width_mult=1.0, inverted_residual_setting=None, round_nearest=8, block=None,
+    def __init__(self, num_classes=1000, width_mult=1.0, inverted_residual_setting=None, round_nearest=8,
+                 block=None,
                  norm_layer=None, dropout=0.2):
         super().__init__()
         block, norm_layer = block or InvertedResidual, norm_layer or nn.BatchNorm2d

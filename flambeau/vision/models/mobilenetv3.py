@@ -9,9 +9,12 @@ from flambeau.vision.ops.misc import Conv2dNormActivation, SqueezeExcitation
 
 
 class InvertedResidualConfig:
-    """One block: channels, kernel, expanded channels, whether it squeezes, 'RE' (ReLU) or 'HS' (Hardswish), stride."""
+    """One block: channels, kernel, expanded channels, whether it squeezes, 'RE' (ReLU) or 'HS' (Hardswish),
+    stride.
+    """
 
-    def __init__(self, input_channels, kernel, expanded_channels, out_channels, use_se, activation, stride, dilation,
+    def __init__(self, input_channels, kernel, expanded_channels, out_channels, use_se, activation, stride,
+                 dilation,
                  width_mult):
         self.input_channels = self.adjust_channels(input_channels, width_mult)
         self.expanded_channels = self.adjust_channels(expanded_channels, width_mult)
@@ -40,7 +43,8 @@ class InvertedResidual(nn.Module):
         layers = []
         if width != cnf.input_channels:
             layers.append(Conv2dNormActivation(cnf.input_channels, width, kernel_size=1, **shared))
-        layers.append(Conv2dNormActivation(width, width, kernel_size=cnf.kernel, groups=width, dilation=cnf.dilation,
+        layers.append(Conv2dNormActivation(width, width, kernel_size=cnf.kernel, groups=width,
+                                           dilation=cnf.dilation,
                                            stride=1 if cnf.dilation > 1 else cnf.stride, **shared))
         if cnf.use_se:
             layers.append(se_layer(width, divisible(width // 4, 8)))
@@ -75,7 +79,8 @@ class MobileNetV3(nn.Module):
             Conv2dNormActivation(last, 6 * last, kernel_size=1, **shared))
         self.avgpool = nn.AdaptiveAvgPool2d(1)
         self.classifier = nn.Sequential(nn.Linear(6 * last, last_channel), nn.Hardswish(inplace=True),
-                                        nn.Dropout(p=dropout, inplace=True), nn.Linear(last_channel, num_classes))
+                                        nn.Dropout(p=dropout, inplace=True),
+                                        nn.Linear(last_channel, num_classes))
         start_convolutions(self, linear_std=0.01)
 
     def forward(self, x):
@@ -103,7 +108,8 @@ def _built(rows, last, width_mult=1.0, reduced_tail=False, dilated=False, **opti
             if index > tail[0]:
                 before, expanded = before // divisor, expanded // divisor
         dilation = 2 if dilated and index in tail else 1
-        setting.append(InvertedResidualConfig(before, kernel, expanded, after, bool(squeeze), activation[:2], stride,
+        setting.append(InvertedResidualConfig(before, kernel, expanded, after, bool(squeeze), activation[:2],
+                                              stride,
                                               dilation, width_mult))
     last = InvertedResidualConfig.adjust_channels(last // divisor, width_mult)
     return MobileNetV3(setting, last, **options)

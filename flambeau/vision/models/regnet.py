@@ -51,7 +51,8 @@ class BottleneckTransform(nn.Sequential):
             b=Conv2dNormActivation(width_out, width_out, kernel_size=3, stride=stride,
                                    groups=width_out // group_width, **shared))
         if se_ratio:
-            layers["se"] = SqueezeExcitation(width_out, int(round(se_ratio * width_in)), activation=activation_layer)
+            layers["se"] = SqueezeExcitation(width_out, int(round(se_ratio * width_in)),
+                                             activation=activation_layer)
         layers["c"] = Conv2dNormActivation(width_out, width_out, kernel_size=1, norm_layer=norm_layer,
                                            activation_layer=None)
         super().__init__(layers)
@@ -60,13 +61,16 @@ class BottleneckTransform(nn.Sequential):
 class ResBottleneckBlock(nn.Module):
     """A BottleneckTransform beside a shortcut."""
 
-    def __init__(self, width_in, width_out, stride, norm_layer, activation_layer, group_width=1, se_ratio=None):
+    def __init__(self, width_in, width_out, stride, norm_layer, activation_layer, group_width=1,
+                 se_ratio=None):
         super().__init__()
         self.proj = None
         if width_in != width_out or stride != 1:
-            self.proj = Conv2dNormActivation(width_in, width_out, kernel_size=1, stride=stride, norm_layer=norm_layer,
+            self.proj = Conv2dNormActivation(width_in, width_out, kernel_size=1, stride=stride,
+                                             norm_layer=norm_layer,
                                              activation_layer=None)
-        self.f = BottleneckTransform(width_in, width_out, stride, norm_layer, activation_layer, group_width, se_ratio)
+        self.f = BottleneckTransform(width_in, width_out, stride, norm_layer, activation_layer, group_width,
+                                     se_ratio)
         self.activation = activation_layer(inplace=True)
 
     def forward(self, x):
@@ -129,11 +133,15 @@ def _built(options, *sizes, se_ratio=None):
 
 # name -> (blocks, first width, growth, factor, group width)
 _SIZES = {
-    "y_400mf": (16, 48, 27.89, 2.09, 8), "y_800mf": (14, 56, 38.84, 2.4, 16), "y_1_6gf": (27, 48, 20.71, 2.65, 24),
-    "y_3_2gf": (21, 80, 42.63, 2.66, 24), "y_8gf": (17, 192, 76.82, 2.19, 56), "y_16gf": (18, 200, 106.23, 2.48, 112),
+    "y_400mf": (16, 48, 27.89, 2.09, 8), "y_800mf": (14, 56, 38.84, 2.4, 16),
+    "y_1_6gf": (27, 48, 20.71, 2.65, 24),
+    "y_3_2gf": (21, 80, 42.63, 2.66, 24), "y_8gf": (17, 192, 76.82, 2.19, 56),
+    "y_16gf": (18, 200, 106.23, 2.48, 112),
     "y_32gf": (20, 232, 115.89, 2.53, 232), "y_128gf": (27, 456, 160.83, 2.52, 264),
-    "x_400mf": (22, 24, 24.48, 2.54, 16), "x_800mf": (16, 56, 35.73, 2.28, 16), "x_1_6gf": (18, 80, 34.01, 2.25, 24),
-    "x_3_2gf": (25, 88, 26.31, 2.25, 48), "x_8gf": (23, 80, 49.56, 2.88, 120), "x_16gf": (22, 216, 55.59, 2.1, 128),
+    "x_400mf": (22, 24, 24.48, 2.54, 16), "x_800mf": (16, 56, 35.73, 2.28, 16),
+    "x_1_6gf": (18, 80, 34.01, 2.25, 24),
+    "x_3_2gf": (25, 88, 26.31, 2.25, 48), "x_8gf": (23, 80, 49.56, 2.88, 120),
+    "x_16gf": (22, 216, 55.59, 2.1, 128),
     "x_32gf": (23, 320, 69.86, 2.0, 168)}
 
 

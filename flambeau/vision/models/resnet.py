@@ -12,7 +12,8 @@ from flambeau.vision.models._utils import start_convolutions
 
 def conv3x3(in_planes, out_planes, stride=1, groups=1, dilation=1):
     """3 x 3 convolution that keeps the size (but for the stride)."""
-    return nn.Conv2d(in_planes, out_planes, kernel_size=3, stride=stride, padding=dilation, groups=groups, bias=False,
+    return nn.Conv2d(in_planes, out_planes, kernel_size=3, stride=stride, padding=dilation, groups=groups,
+                     bias=False,
                      dilation=dilation)
 
 
@@ -75,11 +76,12 @@ class Bottleneck(nn.Module):
 class ResNet(nn.Module):
     """(batch, 3, height, width) -> (batch, num_classes).
 
-    layers: blocks of each of the four stages. replace_stride_with_dilation: for the last three stages, dilation in
-    place of the stride.
+    layers: blocks of each of the four stages. replace_stride_with_dilation: for the last three stages,
+    dilation in place of the stride.
     """
 
-    def __init__(self, block, layers, num_classes=1000, zero_init_residual=False, groups=1, width_per_group=64,
+    def __init__(self, block, layers, num_classes=1000, zero_init_residual=False, groups=1,
+                 width_per_group=64,
                  replace_stride_with_dilation=None, norm_layer=None):
         super().__init__()
         self._norm_layer = norm_layer or nn.BatchNorm2d

@@ -20,21 +20,25 @@ class InvertedResidual(nn.Module):
             raise ValueError("illegal stride value")
         self.stride, half = stride, oup // 2
         if stride == 1 and inp != half * 2:
-            raise ValueError(f"Invalid combination of stride {stride}, inp {inp} and oup {oup} values. If stride == 1 "
+            raise ValueError(f"Invalid combination of stride {stride}, inp {inp} and oup {oup} values. If "
+                             f"stride == 1 "
                              "then inp should be equal to oup // 2 << 1.")
         self.branch1 = nn.Sequential()
         if stride > 1:
             self.branch1 = nn.Sequential(*self._filter(inp, stride), *self._mix(inp, half))
-        self.branch2 = nn.Sequential(*self._mix(inp if stride > 1 else half, half), *self._filter(half, stride),
+        self.branch2 = nn.Sequential(*self._mix(inp if stride > 1 else half, half),
+                                     *self._filter(half, stride),
                                      *self._mix(half, half))
 
     @staticmethod
     def _filter(channels, stride):
-        return (nn.Conv2d(channels, channels, 3, stride, 1, bias=False, groups=channels), nn.BatchNorm2d(channels))
+        return (nn.Conv2d(channels, channels, 3, stride, 1, bias=False, groups=channels),
+                nn.BatchNorm2d(channels))
 
     @staticmethod
     def _mix(before, after):
-        return (nn.Conv2d(before, after, kernel_size=1, stride=1, padding=0, bias=False), nn.BatchNorm2d(after),
+        return (nn.Conv2d(before, after, kernel_size=1, stride=1, padding=0, bias=False),
+                nn.BatchNorm2d(after),
                 nn.ReLU(inplace=True))
 
     def forward(self, x):
@@ -48,7 +52,8 @@ class InvertedResidual(nn.Module):
 class ShuffleNetV2(nn.Module):
     """(batch, 3, height, width) -> (batch, num_classes)."""
 
-    def __init__(self, stages_repeats, stages_out_channels, num_classes=1000, inverted_residual=InvertedResidual):
+    def __init__(self, stages_repeats, stages_out_channels, num_classes=1000,
+                 inverted_residual=InvertedResidual):
         super().__init__()
         if len(stages_repeats) != 3:
             raise ValueError("expected stages_repeats as list of 3 positive ints")

@@ -20,7 +20,8 @@ class Fire(nn.Module):
 
     def forward(self, x):
         x = self.squeeze_activation(self.squeeze(x))
-        return cat([self.expand1x1_activation(self.expand1x1(x)), self.expand3x3_activation(self.expand3x3(x))], 1)
+        return cat([self.expand1x1_activation(self.expand1x1(x)),
+                    self.expand3x3_activation(self.expand3x3(x))], 1)
 
 
 def _pool():
@@ -36,7 +37,8 @@ def _features(version):
     if version == "1_1":
         return [nn.Conv2d(3, 64, 3, stride=2), nn.ReLU(inplace=True), _pool(), Fire(64, 16, 64, 64),
                 Fire(128, 16, 64, 64), _pool(), Fire(128, 32, 128, 128), Fire(256, 32, 128, 128), _pool(),
-                Fire(256, 48, 192, 192), Fire(384, 48, 192, 192), Fire(384, 64, 256, 256), Fire(512, 64, 256, 256)]
+                Fire(256, 48, 192, 192), Fire(384, 48, 192, 192), Fire(384, 64, 256, 256),
+                Fire(512, 64, 256, 256)]
     raise ValueError(f"Unsupported SqueezeNet version {version}: 1_0 or 1_1 expected")
 
 

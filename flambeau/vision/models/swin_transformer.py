@@ -27,9 +27,12 @@ class PatchMerging(nn.Module):
 
 
 class ShiftedWindowAttention(nn.Module):
-    """(batch, height, width, dim) -> the same: attention within windows, which are shifted by `shift_size`."""
+    """(batch, height, width, dim) -> the same: attention within windows, which are shifted by
+    `shift_size`.
+    """
 
-    def __init__(self, dim, window_size, shift_size, num_heads, qkv_bias=True, proj_bias=True, attention_dropout=0.0,
+    def __init__(self, dim, window_size, shift_size, num_heads, qkv_bias=True, proj_bias=True,
+                 attention_dropout=0.0,
                  dropout=0.0):
         super().__init__()
         if len(window_size) != 2 or len(shift_size) != 2:
@@ -100,14 +103,16 @@ class ShiftedWindowAttention(nn.Module):
 class SwinTransformerBlock(nn.Module):
     """Attention and MLP, each behind a norm and beside a shortcut that is kept at random."""
 
-    def __init__(self, dim, num_heads, window_size, shift_size, mlp_ratio=4.0, dropout=0.0, attention_dropout=0.0,
+    def __init__(self, dim, num_heads, window_size, shift_size, mlp_ratio=4.0, dropout=0.0,
+                 attention_dropout=0.0,
                  stochastic_depth_prob=0.0, norm_layer=nn.LayerNorm, attn_layer=ShiftedWindowAttention):
         super().__init__()
         self.norm1 = norm_layer(dim)
         self.attn = attn_layer(dim, window_size, shift_size, num_heads, attention_dropout=attention_dropout,
                                dropout=dropout)
         self.stochastic_depth, self.norm2 = StochasticDepth(stochastic_depth_prob, "row"), norm_layer(dim)
-        self.mlp = MLP(dim, [int(dim * mlp_ratio), dim], activation_layer=nn.GELU, inplace=None, dropout=dropout)
+        self.mlp = MLP(dim, [int(dim * mlp_ratio), dim], activation_layer=nn.GELU, inplace=None,
+                       dropout=dropout)
         for module in self.mlp.modules():
             if isinstance(module, nn.Linear):
                 init.xavier_uniform_(module.weight)
@@ -122,13 +127,15 @@ class SwinTransformer(nn.Module):
     """(batch, 3, height, width) -> (batch, num_classes)."""
 
     def __init__(self, patch_size, embed_dim, depths, num_heads, window_size, mlp_ratio=4.0, dropout=0.0,
-                 attention_dropout=0.0, stochastic_depth_prob=0.1, num_classes=1000, norm_layer=None, block=None,
+                 attention_dropout=0.0, stochastic_depth_prob=0.1, num_classes=1000, norm_layer=None,
+                 block=None,
                  downsample_layer=PatchMerging):
         super().__init__()
         self.num_classes = num_classes
         block, norm_layer = block or SwinTransformerBlock, norm_layer or partial(nn.LayerNorm, eps=1e-5)
         layers = [nn.Sequential(
-            nn.Conv2d(3, embed_dim, kernel_size=tuple(patch_size), stride=tuple(patch_size)), Permute([0, 2, 3, 1]),
+            nn.Conv2d(3, embed_dim, kernel_size=tuple(patch_size), stride=tuple(patch_size)),
+            Permute([0, 2, 3, 1]),
             norm_layer(embed_dim))]
         total, done = sum(depths), 0
         for stage, (depth, heads) in enumerate(zip(depths, num_heads)):

@@ -25,7 +25,9 @@ class MLPBlock(MLP):
 
 
 class EncoderBlock(nn.Module):
-    """(batch, length, hidden_dim) -> the same: attention and MLP, each behind a norm and beside a shortcut."""
+    """(batch, length, hidden_dim) -> the same: attention and MLP, each behind a norm and beside a
+    shortcut.
+    """
 
     def __init__(self, num_heads, hidden_dim, mlp_dim, dropout, attention_dropout, norm_layer):
         super().__init__()
@@ -46,12 +48,14 @@ class EncoderBlock(nn.Module):
 class Encoder(nn.Module):
     """Places are added, then the blocks follow."""
 
-    def __init__(self, seq_length, num_layers, num_heads, hidden_dim, mlp_dim, dropout, attention_dropout, norm_layer):
+    def __init__(self, seq_length, num_layers, num_heads, hidden_dim, mlp_dim, dropout, attention_dropout,
+                 norm_layer):
         super().__init__()
         self.pos_embedding = nn.Parameter(empty(1, seq_length, hidden_dim).normal_(std=0.02))
         self.dropout = nn.Dropout(dropout)
         self.layers = nn.Sequential(OrderedDict(
-            (f"encoder_layer_{index}", EncoderBlock(num_heads, hidden_dim, mlp_dim, dropout, attention_dropout,
+            (f"encoder_layer_{index}", EncoderBlock(num_heads, hidden_dim, mlp_dim, dropout,
+                                                    attention_dropout,
                                                     norm_layer)) for index in range(num_layers)))
         self.ln = norm_layer(hidden_dim)
 
@@ -70,8 +74,10 @@ class VisionTransformer(nn.Module):
             raise ValueError("Input shape indivisible by patch size!")
         if conv_stem_configs is not None:
             raise NotImplementedError("VisionTransformer: conv_stem_configs is not supported")
-        self.image_size, self.patch_size, self.hidden_dim, self.mlp_dim = image_size, patch_size, hidden_dim, mlp_dim
-        self.num_classes, self.representation_size, self.norm_layer = num_classes, representation_size, norm_layer
+        self.image_size, self.patch_size = image_size, patch_size
+        self.hidden_dim, self.mlp_dim = hidden_dim, mlp_dim
+        self.num_classes, self.representation_size = num_classes, representation_size
+        self.norm_layer = norm_layer
         self.attention_dropout, self.dropout = attention_dropout, dropout
         self.conv_proj = nn.Conv2d(3, hidden_dim, kernel_size=patch_size, stride=patch_size)
         self.seq_length = (image_size // patch_size) ** 2 + 1
@@ -93,7 +99,8 @@ class VisionTransformer(nn.Module):
         init.trunc_normal_(self.conv_proj.weight, std=math.sqrt(1 / patch))
         init.zeros_(self.conv_proj.bias)
         if hasattr(self.heads, "pre_logits"):
-            init.trunc_normal_(self.heads.pre_logits.weight, std=math.sqrt(1 / self.heads.pre_logits.in_features))
+            init.trunc_normal_(self.heads.pre_logits.weight,
+                               std=math.sqrt(1 / self.heads.pre_logits.in_features))
             init.zeros_(self.heads.pre_logits.bias)
         init.zeros_(self.heads.head.weight)
         init.zeros_(self.heads.head.bias)
@@ -111,7 +118,8 @@ class VisionTransformer(nn.Module):
         return self.heads(x[:, 0])
 
 
-def interpolate_embeddings(image_size, patch_size, model_state, interpolation_mode="bicubic", reset_heads=False):
+def interpolate_embeddings(image_size, patch_size, model_state, interpolation_mode="bicubic",
+                           reset_heads=False):
     """A state dict whose places fit another size of pictures."""
     places = model_state["encoder.pos_embedding"]
     length, wanted = places.shape[1] - 1, (image_size // patch_size) ** 2

@@ -10,9 +10,11 @@ _MODULES = {
     "focal_loss": ("sigmoid_focal_loss",),
     "misc": ("Conv2dNormActivation", "Conv3dNormActivation", "FrozenBatchNorm2d", "MLP", "Permute",
              "SqueezeExcitation"),
-    "drops": ("DropBlock2d", "DropBlock3d", "StochasticDepth", "drop_block2d", "drop_block3d", "stochastic_depth"),
+    "drops": ("DropBlock2d", "DropBlock3d", "StochasticDepth", "drop_block2d", "drop_block3d",
+              "stochastic_depth"),
     "feature_pyramid_network": ("FeaturePyramidNetwork",),
 }
-_REFUSED = dict.fromkeys(("deform_conv2d", "DeformConv2d", "ps_roi_align", "PSRoIAlign", "ps_roi_pool", "PSRoIPool"))
+_REFUSED = dict.fromkeys(("deform_conv2d", "DeformConv2d", "ps_roi_align", "PSRoIAlign", "ps_roi_pool",
+                          "PSRoIPool"))
 
 __getattr__, __dir__ = lazy(__name__, _MODULES, ("poolers",), _REFUSED)

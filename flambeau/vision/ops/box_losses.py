@@ -10,7 +10,8 @@ from flambeau.vision.ops.focal_loss import reduced
 def _pairs(boxes1, boxes2, eps):
     """(IoU, union, size of the hull), a row a pair."""
     boxes1, boxes2 = (boxes if boxes.is_floating_point() else boxes.float() for boxes in (boxes1, boxes2))
-    size = (minimum(boxes1[..., 2:], boxes2[..., 2:]) - maximum(boxes1[..., :2], boxes2[..., :2])).clamp(min=0)
+    size = minimum(boxes1[..., 2:], boxes2[..., 2:]) - maximum(boxes1[..., :2], boxes2[..., :2])
+    size = size.clamp(min=0)
     common = size[..., 0] * size[..., 1]
     union = box_area(boxes1) + box_area(boxes2) - common
     hull = maximum(boxes1[..., 2:], boxes2[..., 2:]) - minimum(boxes1[..., :2], boxes2[..., :2])
@@ -38,7 +39,8 @@ def distance_box_iou_loss(boxes1, boxes2, reduction="none", eps=1e-7):
 def complete_box_iou_loss(boxes1, boxes2, reduction="none", eps=1e-7):
     """Source: Zheng et al. 2020."""
     loss, overlap = _distance(boxes1, boxes2, eps)
-    angles = [((boxes[..., 2] - boxes[..., 0]) / (boxes[..., 3] - boxes[..., 1])).atan() for boxes in (boxes1, boxes2)]
+    angles = [((boxes[..., 2] - boxes[..., 0]) / (boxes[..., 3] - boxes[..., 1])).atan()
+              for boxes in (boxes1, boxes2)]
     shapes = 4 / math.pi ** 2 * (angles[1] - angles[0]) ** 2
     weight = (shapes / (1 - overlap + shapes + eps)).detach()
     return reduced(loss + weight * shapes, reduction)

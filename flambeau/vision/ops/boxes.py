@@ -11,7 +11,8 @@ _BLOCK = 64         # boxes whose overlaps with all others are computed together
 
 
 def nms(boxes, scores, iou_threshold):
-    """Numbers of the boxes that stay, best score first: none overlaps a better one by more than `iou_threshold`.
+    """Numbers of the boxes that stay, best score first: none overlaps a better one by more than
+    `iou_threshold`.
 
     Returns:
         (kept,) int64.
@@ -25,7 +26,8 @@ def nms(boxes, scores, iou_threshold):
     if boxes.shape[1] != 4:
         fail("nms", "boxes should have 4 elements in dimension 1", got=boxes.shape[1])
     if scores.ndim != 1 or len(scores) != len(boxes):
-        fail("nms", "boxes and scores should have same number of elements", got=f"{len(boxes)} and {len(scores)}")
+        fail("nms", "boxes and scores should have same number of elements",
+             got=f"{len(boxes)} and {len(scores)}")
     import numpy
     order = scores.detach().argsort(descending=True, stable=True).numpy()
     places = boxes.detach().to(float32 if boxes.dtype.itemsize < 4 else boxes.dtype).numpy()
@@ -86,7 +88,8 @@ def box_convert(boxes, in_fmt, out_fmt):
     """Between 'xyxy' (corners), 'xywh' (corner and size) and 'cxcywh' (middle and size)."""
     allowed = ("xyxy", "xywh", "cxcywh")
     if in_fmt not in allowed or out_fmt not in allowed:
-        raise ValueError(f"Unsupported Bounding Box Conversions for given in_fmt {in_fmt} and out_fmt {out_fmt}")
+        raise ValueError(f"Unsupported Bounding Box Conversions for given in_fmt {in_fmt} and out_fmt "
+                         f"{out_fmt}")
     if in_fmt == out_fmt:
         return boxes.clone()
     a, b, c, d = boxes.unbind(-1)
@@ -154,9 +157,12 @@ def distance_box_iou(boxes1, boxes2, eps=1e-7):
 
 
 def complete_box_iou(boxes1, boxes2, eps=1e-7):
-    """(n, 4), (m, 4) -> (n, m): `distance_box_iou` less the difference of the shapes. Source: Zheng et al. 2020."""
+    """(n, 4), (m, 4) -> (n, m): `distance_box_iou` less the difference of the shapes. Source: Zheng et al.
+    2020.
+    """
     distance, overlap = _distance_iou(boxes1, boxes2, eps)
-    angles = [((boxes[:, 2] - boxes[:, 0]) / (boxes[:, 3] - boxes[:, 1])).atan() for boxes in (boxes1, boxes2)]
+    angles = [((boxes[:, 2] - boxes[:, 0]) / (boxes[:, 3] - boxes[:, 1])).atan()
+              for boxes in (boxes1, boxes2)]
     shapes = 4 / math.pi ** 2 * (angles[0][:, None] - angles[1][None]) ** 2
     weight = (shapes / (1 - overlap + shapes + eps)).detach()
     return distance - weight * shapes

@@ -6,7 +6,8 @@ from flambeau.tensor import empty
 
 
 def stochastic_depth(input, p, mode, training=True):
-    """Zero out all of `input` (mode 'batch') or single rows of it ('row') with probability p, and scale the rest.
+    """Zero out all of `input` (mode 'batch') or single rows of it ('row') with probability p, and scale the
+    rest.
 
     Source: Huang et al., "Deep Networks with Stochastic Depth" (2016).
     """

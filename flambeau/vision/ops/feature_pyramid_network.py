@@ -8,7 +8,8 @@ from flambeau.vision.ops.misc import Conv2dNormActivation
 
 
 class FeaturePyramidNetwork(nn.Module):
-    """An OrderedDict of maps (batch, in_channels[i], height_i, width_i), finest first, gets `out_channels` each.
+    """An OrderedDict of maps (batch, in_channels[i], height_i, width_i), finest first, gets `out_channels`
+    each.
 
     Source: Lin et al., "Feature Pyramid Networks for Object Detection" (2017), figure 3.
     """
@@ -19,7 +20,8 @@ class FeaturePyramidNetwork(nn.Module):
             raise ValueError("in_channels=0 is currently not supported")
 
         def convolution(channels, size):
-            return Conv2dNormActivation(channels, out_channels, size, padding=size // 2, norm_layer=norm_layer,
+            return Conv2dNormActivation(channels, out_channels, size, padding=size // 2,
+                                        norm_layer=norm_layer,
                                         activation_layer=None)
         self.inner_blocks = nn.ModuleList(convolution(channels, 1) for channels in in_channels_list)
         self.layer_blocks = nn.ModuleList(convolution(out_channels, 3) for _ in in_channels_list)

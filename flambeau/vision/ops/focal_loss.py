@@ -6,8 +6,8 @@ from flambeau.nn import functional as F
 def sigmoid_focal_loss(inputs, targets, alpha=0.25, gamma=2, reduction="none"):
     """Binary cross entropy of logits, weighted so that easy examples count little.
 
-    alpha: weight of the positive examples (1 - alpha of the others; negative: no weights). Source: Lin et al.,
-    "Focal Loss for Dense Object Detection" (2017).
+    alpha: weight of the positive examples (1 - alpha of the others; negative: no weights). Source: Lin et
+    al., "Focal Loss for Dense Object Detection" (2017).
     """
     if not (0 <= alpha <= 1) and alpha != -1:
         raise ValueError(f"Invalid alpha value: {alpha}. alpha must be in the range [0,1] or -1 for ignore.")
@@ -25,7 +25,8 @@ def reduced(loss, reduction):
     if reduction == "none":
         return loss
     if reduction not in ("mean", "sum"):
-        raise ValueError(f"Invalid Value for arg 'reduction': '{reduction} \n Supported reduction modes: 'none', "
+        raise ValueError(f"Invalid Value for arg 'reduction': '{reduction} \n Supported reduction modes: "
+                         f"'none', "
                          "'mean', 'sum'")
     if reduction == "sum":
         return loss.sum()

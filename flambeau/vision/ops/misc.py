@@ -13,7 +13,8 @@ class FrozenBatchNorm2d(nn.Module):
     def __init__(self, num_features, eps=1e-5):
         super().__init__()
         self.eps = eps
-        for name, start in (("weight", ones), ("bias", zeros), ("running_mean", zeros), ("running_var", ones)):
+        for name, start in (("weight", ones), ("bias", zeros), ("running_mean", zeros),
+                            ("running_var", ones)):
             self.register_buffer(name, start(num_features))
 
     def _load_from_state_dict(self, state_dict, prefix, *rest):
@@ -63,7 +64,7 @@ class Conv2dNormActivation(_ConvNormActivation):
     >>> Conv2dNormActivation(3, 8, stride=2)
     Conv2dNormActivation(
       (0): Conv2d(3, 8, kernel_size=(3, 3), stride=(2, 2), padding=(1, 1), bias=False)
-      (1): BatchNorm2d(8, eps=1e-05, momentum=0.1, affine=True, track_running_stats=True)
+      (1): BatchNorm2d(8, eps=1e-05, momentum=0.1, affine=True, bias=True, track_running_stats=True)
       (2): ReLU(inplace=True)
     )
     """
@@ -81,7 +82,9 @@ class Conv3dNormActivation(_ConvNormActivation):
 
 
 class SqueezeExcitation(nn.Module):
-    """Scales each channel by a factor computed from the means of all. Source: Hu et al. 2018, figures 1 and 3."""
+    """Scales each channel by a factor computed from the means of all. Source: Hu et al. 2018, figures 1 and
+    3.
+    """
 
     def __init__(self, input_channels, squeeze_channels, activation=nn.ReLU, scale_activation=nn.Sigmoid):
         super().__init__()

@@ -8,7 +8,9 @@ from flambeau.types.dtype import int64
 
 
 def regions_of(boxes):
-    """(count, 5): number of the picture, x1, y1, x2, y2; from such a tensor or a list of (count, 4), one a picture."""
+    """(count, 5): number of the picture, x1, y1, x2, y2; from such a tensor or a list of (count, 4), one a
+    picture.
+    """
     if not isinstance(boxes, (list, tuple)):
         if boxes.ndim != 2 or boxes.shape[1] != 5:
             raise ValueError("The boxes tensor shape is not correct as Tensor[K, 5]")
@@ -20,11 +22,12 @@ def regions_of(boxes):
 
 
 def roi_align(input, boxes, output_size, spatial_scale=1.0, sampling_ratio=-1, aligned=False):
-    """Each region as (channels, *output_size): means of values between pixels. Source: He et al., "Mask R-CNN" (2017).
+    """Each region as (channels, *output_size): means of values between pixels. Source: He et al., "Mask
+    R-CNN" (2017).
 
-    input: (batch, channels, height, width). boxes: (count, 5) or a list, see `regions_of`. spatial_scale: from the
-    boxes' units to pixels of `input`. sampling_ratio: points a cell and axis (<= 0: as many as pixels). aligned:
-    boxes are shifted by half a pixel.
+    input: (batch, channels, height, width). boxes: (count, 5) or a list, see `regions_of`. spatial_scale:
+    from the boxes' units to pixels of `input`. sampling_ratio: points a cell and axis (<= 0: as many as
+    pixels). aligned: boxes are shifted by half a pixel.
 
     Returns:
         (count, channels, *output_size).
@@ -100,7 +103,8 @@ def roi_pool(input, boxes, output_size, spatial_scale=1.0):
         down = _cells(top, max(bottom - top + 1, 1), rows, height)
         across = _cells(left, max(right - left + 1, 1), columns, width)
         picture = input[int(image)]
-        cells = [picture[:, a:b, c:d].amax((-2, -1)) if b > a and d > c else zeros(len(picture), dtype=input.dtype)
+        cells = [picture[:, a:b, c:d].amax((-2, -1)) if b > a and d > c
+                 else zeros(len(picture), dtype=input.dtype)
                  for a, b in down for c, d in across]
         regions.append(stack(cells, 1).reshape(-1, rows, columns))
     return stack(regions) if regions else zeros((0, input.shape[1], rows, columns), dtype=input.dtype)
@@ -170,7 +174,8 @@ class MultiScaleRoIAlign(nn.Module):
             return roi_align(maps[0], regions, self.output_size, scales[0], self.sampling_ratio)
         first, last = -math.log2(scales[0]), -math.log2(scales[-1])
         sides = ((regions[:, 3] - regions[:, 1]) * (regions[:, 4] - regions[:, 2])).sqrt()
-        levels = (self.canonical_level + (sides / self.canonical_scale).log2() + 1e-6).floor().clamp(first, last)
+        levels = self.canonical_level + (sides / self.canonical_scale).log2() + 1e-6
+        levels = levels.floor().clamp(first, last)
         result = zeros((len(regions), maps[0].shape[1], *self.output_size), dtype=maps[0].dtype)
         for level, (features, scale) in enumerate(zip(maps, scales)):
             members = (levels - first == level).nonzero()[:, 0]

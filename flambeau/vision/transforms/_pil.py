@@ -64,13 +64,15 @@ def fill_of(fill, img):
     if fill is None:
         fill = 0
     if isinstance(fill, numbers.Number):
-        return int(fill) if channels == 1 and img.mode != "F" else fill if channels == 1 else (int(fill),) * channels
+        if channels > 1:
+            return (int(fill),) * channels
+        return fill if img.mode == "F" else int(fill)
     fill = tuple(fill)
     if len(fill) == 1:
         fill = fill * channels
     if len(fill) != channels:
-        raise ValueError(f"The number of elements in 'fill' does not match the number of channels of the image "
-                         f"({len(fill)} != {channels})")
+        raise ValueError("The number of elements in 'fill' does not match the number of channels of the "
+                         f"image ({len(fill)} != {channels})")
     fill = tuple(value if img.mode == "F" else int(value) for value in fill)
     return fill[0] if channels == 1 else fill
 
@@ -85,7 +87,8 @@ def affine(img, matrix, interpolation, fill):
 
 
 def perspective(img, coefficients, interpolation, fill):
-    return img.transform(img.size, pillow("Image").Transform.PERSPECTIVE, coefficients, resampling(interpolation),
+    return img.transform(img.size, pillow("Image").Transform.PERSPECTIVE, coefficients,
+                         resampling(interpolation),
                          fillcolor=fill_of(fill, img))
 
 

@@ -1,4 +1,6 @@
-"""The operations on tensors (..., channels, height, width). Each takes checked arguments; `functional` is the door."""
+"""The operations on tensors (..., channels, height, width). Each takes checked arguments; `functional` is the
+door.
+"""
 
 from flambeau.nn import functional as F
 from flambeau.ops import bincount, where
@@ -6,7 +8,8 @@ from flambeau.tensor import as_tensor, cat, linspace, stack, tensor, zeros, zero
 from flambeau.types.dtype import bool_, float32, float64, int16, int32, int64, int8, uint8, uint16
 from flambeau.vision.transforms.modes import InterpolationMode, mode_of
 
-_LARGEST = {bool_: 1, uint8: 255, int8: 127, int16: 32767, uint16: 65535, int32: 2 ** 31 - 1, int64: 2 ** 63 - 1}
+_LARGEST = {bool_: 1, uint8: 255, int8: 127, int16: 32767, uint16: 65535, int32: 2 ** 31 - 1,
+            int64: 2 ** 63 - 1}
 _GREY = (0.2989, 0.587, 0.114)
 
 
@@ -23,7 +26,8 @@ def dimensions(img):
 def require_channels(img, permitted):
     channels = dimensions(img)[0]
     if channels not in permitted:
-        raise TypeError(f"Input image tensor permitted channel values are {list(permitted)}, but found {channels}")
+        raise TypeError(f"Input image tensor permitted channel values are {list(permitted)}, but found "
+                        f"{channels}")
 
 
 def convert_dtype(image, dtype):
@@ -271,6 +275,7 @@ def normalize(image, mean, std, inplace=False):
         image = image.clone()
     mean, std = (as_tensor(values, dtype=image.dtype, device=image.device) for values in (mean, std))
     if (std == 0).any():
-        raise ValueError(f"std evaluated to zero after conversion to {image.dtype}, leading to division by zero.")
+        raise ValueError(f"std evaluated to zero after conversion to {image.dtype}, leading to division by "
+                         f"zero.")
     mean, std = (values.view(-1, 1, 1) if values.ndim == 1 else values for values in (mean, std))
     return image.sub_(mean).div_(std)

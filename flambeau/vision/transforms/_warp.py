@@ -80,7 +80,8 @@ def _sample(floats, x, y, interpolation, fill):
     if fill is None:
         return F.grid_sample(floats, grid, mode=mode, padding_mode="zeros", align_corners=False)
     covered = ones(len(floats), 1, *floats.shape[-2:], dtype=floats.dtype)
-    both = F.grid_sample(cat([floats, covered], 1), grid, mode=mode, padding_mode="zeros", align_corners=False)
+    both = F.grid_sample(cat([floats, covered], 1), grid, mode=mode, padding_mode="zeros",
+                         align_corners=False)
     result, inside = both[:, :-1], both[:, -1:].expand_as(both[:, :-1])
     outside = tensor(fill, dtype=floats.dtype).reshape(1, -1, 1, 1).expand_as(result)
     if mode == "nearest":
@@ -90,7 +91,8 @@ def _sample(floats, x, y, interpolation, fill):
 
 def rotated_size(matrix, height, width):
     """(height, width) of the smallest picture that holds the rotated one."""
-    corners = tensor([[x, y, 1.0] for x in (-0.5 * width, 0.5 * width) for y in (-0.5 * height, 0.5 * height)])
+    corners = tensor([[x, y, 1.0] for x in (-0.5 * width, 0.5 * width)
+                      for y in (-0.5 * height, 0.5 * height)])
     moved = corners @ tensor(matrix, dtype=corners.dtype).view(2, 3).T
     fine = 1e-4
     sizes = []

@@ -1,7 +1,7 @@
 """Learned and random chains of operations: AutoAugment, RandAugment, TrivialAugmentWide, AugMix.
 
-Each operation has a name and a strength. Sources: Cubuk et al., "AutoAugment" (2019) and "RandAugment" (2020);
-Müller and Hutter, "TrivialAugment" (2021); Hendrycks et al., "AugMix" (2020).
+Each operation has a name and a strength. Sources: Cubuk et al., "AutoAugment" (2019) and "RandAugment"
+(2020); Müller and Hutter, "TrivialAugment" (2021); Hendrycks et al., "AugMix" (2020).
 """
 
 from enum import Enum
@@ -25,7 +25,8 @@ class AutoAugmentPolicy(Enum):
     SVHN = "svhn"
 
 
-# The 25 chains of each policy: two operations, each with its probability and, if it has one, its strength (0 to 9).
+# The 25 chains of each policy: two operations, each with its probability and, if it has one, its strength (0
+# to 9).
 _POLICIES = {
     "imagenet": """
         Posterize 0.4 8, Rotate 0.6 9; Solarize 0.6 5, AutoContrast 0.6; Equalize 0.8, Equalize 0.6
@@ -70,7 +71,9 @@ def chains_of(policy):
 
 
 def apply_operation(img, name, strength, interpolation, fill):
-    """One named operation; `strength` means a slope, pixels, degrees, a change of a factor, bits or a threshold."""
+    """One named operation; `strength` means a slope, pixels, degrees, a change of a factor, bits or a
+    threshold.
+    """
     sideways = {"interpolation": interpolation, "fill": fill}
     if name in ("ShearX", "ShearY"):
         shear = [F.degrees_of(strength), 0.0] if name == "ShearX" else [0.0, F.degrees_of(strength)]
@@ -114,7 +117,8 @@ class Chained(Module):
         if not isinstance(img, Tensor) or self.fill is None:
             return self.fill
         channels = F.get_image_num_channels(img)
-        return [float(self.fill)] * channels if isinstance(self.fill, (int, float)) else list(map(float, self.fill))
+        fill = [self.fill] * channels if isinstance(self.fill, (int, float)) else self.fill
+        return list(map(float, fill))
 
     @staticmethod
     def _negative():
@@ -233,7 +237,8 @@ class AugMix(Chained):
         table = strengths(10, 0.3, width / 3.0, height / 3.0, 30.0, 0.9, 4)
         if not self.all_ops:
             return {name: found for name, found in table.items() if name not in _ENHANCERS}
-        return {name: table[name] for name in (*(name for name in table if name not in _ENHANCERS), *_ENHANCERS)}
+        return {name: table[name] for name in (*(name for name in table if name not in _ENHANCERS),
+                                               *_ENHANCERS)}
 
     def forward(self, orig_img):
         from flambeau.distributions import Dirichlet
@@ -264,4 +269,5 @@ class AugMix(Chained):
         return self._step(img, name, strength)
 
     def __repr__(self):
-        return self._shown("severity", "mixture_width", "chain_depth", "alpha", "all_ops", "interpolation", "fill")
+        return self._shown("severity", "mixture_width", "chain_depth", "alpha", "all_ops", "interpolation",
+                           "fill")

@@ -86,15 +86,20 @@ class RandomGrayscale(Chance):
         return F.rgb_to_grayscale(img, F.get_image_num_channels(img))
 
 
+def _pair(value):
+    """Two numbers from a number or a sequence of one or two."""
+    return (value, value) if isinstance(value, numbers.Number) else (tuple(value) * 2)[:2]
+
+
 class GaussianBlur(Drawn):
     """Blurred with a width drawn from `sigma`: (low, high) or a number."""
 
     def __init__(self, kernel_size, sigma=(0.1, 2.0)):
         super().__init__()
-        self.kernel_size = (kernel_size,) * 2 if isinstance(kernel_size, int) else (tuple(kernel_size) * 2)[:2]
+        self.kernel_size = _pair(kernel_size)
         if any(size <= 0 or size % 2 == 0 for size in self.kernel_size):
             raise ValueError("Kernel size value should be an odd and positive number.")
-        self.sigma = (float(sigma),) * 2 if isinstance(sigma, numbers.Number) else (tuple(map(float, sigma)) * 2)[:2]
+        self.sigma = tuple(map(float, _pair(sigma)))
         if not 0.0 < self.sigma[0] <= self.sigma[1]:
             raise ValueError(f"sigma values should be positive and of the form (min, max). Got {self.sigma}")
 
@@ -202,7 +207,8 @@ class RandomErasing(Drawn):
             area, shape = rows * columns * uniform(*scale), math.exp(uniform(low, high))
             height, width = int(round(math.sqrt(area * shape))), int(round(math.sqrt(area / shape)))
             if height < rows and width < columns:
-                new = empty([channels, height, width]).normal_() if value is None else tensor(value)[:, None, None]
+                new = empty([channels, height, width]).normal_() if value is None else tensor(value)[:, None,
+                                                                                                     None]
                 return below(rows - height + 1), below(columns - width + 1), height, width, new
         return 0, 0, rows, columns, img
 
@@ -220,5 +226,6 @@ class RandomErasing(Drawn):
         return img if params is None else F.erase(img, *params, self.inplace)
 
     def __repr__(self):
-        return (f"{type(self).__name__}(p={self.p}, scale={self.scale}, ratio={self.ratio}, value={self.value}, "
+        return (f"{type(self).__name__}(p={self.p}, scale={self.scale}, ratio={self.ratio}, "
+                f"value={self.value}, "
                 f"inplace={self.inplace})")

@@ -100,7 +100,8 @@ def _pixels_of_tensor(pic, mode):
     if pic.shape[0] > 4:
         raise ValueError(f"pic should not have > 4 channels. Got {pic.shape[0]} channels.")
     if pic.is_floating_point() and mode != "F":
-        pic = pic.detach().mul(255).to(int64).to(uint8)        # what is out of range wraps around, as in PyTorch
+        # what is out of range wraps around, as in PyTorch
+        pic = pic.detach().mul(255).to(int64).to(uint8)
     return pic.detach().numpy().transpose(1, 2, 0)
 
 

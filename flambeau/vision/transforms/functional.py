@@ -15,7 +15,8 @@ from flambeau.vision.transforms.conversion import (convert_image_dtype, pil_mode
 from flambeau.vision.transforms.modes import InterpolationMode, mode_of
 
 __all__ = ["InterpolationMode", "adjust_brightness", "adjust_contrast", "adjust_gamma", "adjust_hue",
-           "adjust_saturation", "adjust_sharpness", "affine", "autocontrast", "center_crop", "convert_image_dtype",
+           "adjust_saturation", "adjust_sharpness", "affine", "autocontrast", "center_crop",
+           "convert_image_dtype",
            "crop", "elastic_transform", "equalize", "erase", "five_crop", "gaussian_blur", "get_dimensions",
            "get_image_num_channels", "get_image_size", "hflip", "invert", "normalize", "pad", "perspective",
            "pil_modes_mapping", "pil_to_tensor", "posterize", "resize", "resized_crop", "rgb_to_grayscale",
@@ -67,7 +68,8 @@ def resize(img, size, interpolation=InterpolationMode.BILINEAR, max_size=None, a
             raise ValueError(f"Size must be an int or a 1 or 2 element tuple/list, not a {len(size)} element "
                              "tuple/list")
         if max_size is not None and len(size) != 1:
-            raise ValueError("max_size should only be passed if size specifies the length of the smaller edge, "
+            raise ValueError("max_size should only be passed if size specifies the length of the smaller "
+                             "edge, "
                              "i.e. size should be an int or a sequence of length 1 in torchscript mode.")
     elif not isinstance(size, int) and size is not None:
         raise TypeError(f"Size should be int or sequence. Got {type(size)}")
@@ -88,7 +90,8 @@ def output_size(height, width, size, max_size=None):
     new_short, new_long = edge, int(edge * long / short)
     if max_size is not None:
         if max_size <= edge:
-            raise ValueError(f"max_size = {max_size} must be strictly greater than the requested size for the "
+            raise ValueError(f"max_size = {max_size} must be strictly greater than the requested size for "
+                             f"the "
                              f"smaller edge size = {size}")
         if new_long > max_size:
             new_short, new_long = int(max_size * new_short / new_long), max_size
@@ -113,7 +116,8 @@ def four_sides(padding):
     if len(padding) == 2:
         return [padding[0], padding[1]] * 2
     if len(padding) != 4:
-        raise ValueError(f"Padding must be an int or a 1, 2, or 4 element tuple, not a {len(padding)} element tuple")
+        raise ValueError(f"Padding must be an int or a 1, 2, or 4 element tuple, not a {len(padding)} "
+                         f"element tuple")
     return list(padding)
 
 
@@ -146,7 +150,8 @@ def two(size):
     return tuple(size)
 
 
-def resized_crop(img, top, left, height, width, size, interpolation=InterpolationMode.BILINEAR, antialias=True):
+def resized_crop(img, top, left, height, width, size, interpolation=InterpolationMode.BILINEAR,
+                 antialias=True):
     return resize(crop(img, top, left, height, width), size, interpolation, antialias=antialias)
 
 
@@ -165,7 +170,8 @@ def five_crop(img, size):
     if width > columns or height > rows:
         raise ValueError(f"Requested crop size {(height, width)} is bigger than input size {(rows, columns)}")
     corners = [(0, 0), (0, columns - width), (rows - height, 0), (rows - height, columns - width)]
-    return (*(crop(img, top, left, height, width) for top, left in corners), center_crop(img, [height, width]))
+    return (*(crop(img, top, left, height, width) for top, left in corners),
+            center_crop(img, [height, width]))
 
 
 def ten_crop(img, size, vertical_flip=False):
@@ -214,7 +220,9 @@ def adjust_sharpness(img, sharpness_factor):
 
 
 def rotate(img, angle, interpolation=InterpolationMode.NEAREST, expand=False, center=None, fill=None):
-    """Turn against the clock about `center` [x, y] (default: the middle); expand: the result holds all of it."""
+    """Turn against the clock about `center` [x, y] (default: the middle); expand: the result holds all of
+    it.
+    """
     mode = mode_of(interpolation)
     if not isinstance(angle, numbers.Number):
         raise TypeError("Argument angle should be int or float")
@@ -229,7 +237,8 @@ def rotate(img, angle, interpolation=InterpolationMode.NEAREST, expand=False, ce
     return _warp.affine(img, matrix, mode, fill, size)
 
 
-def affine(img, angle, translate, scale, shear, interpolation=InterpolationMode.NEAREST, fill=None, center=None):
+def affine(img, angle, translate, scale, shear, interpolation=InterpolationMode.NEAREST, fill=None,
+           center=None):
     """Rotate (with the clock), move by `translate` [x, y] pixels, scale and shear ([x, y] degrees)."""
     mode = mode_of(interpolation)
     if not isinstance(angle, numbers.Number):

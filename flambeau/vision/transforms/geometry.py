@@ -120,7 +120,8 @@ class RandomCrop(Drawn):
 class RandomResizedCrop(Drawn):
     """A part of random area (a share in `scale`) and shape (width / height in `ratio`), resized to `size`."""
 
-    def __init__(self, size, scale=(0.08, 1.0), ratio=(3 / 4, 4 / 3), interpolation=InterpolationMode.BILINEAR,
+    def __init__(self, size, scale=(0.08, 1.0), ratio=(3 / 4, 4 / 3),
+                 interpolation=InterpolationMode.BILINEAR,
                  antialias=True):
         super().__init__()
         if not isinstance(scale, (list, tuple)):

@@ -51,7 +51,8 @@ class RandomRotation(Drawn):
         return F.rotate(img, params, self.interpolation, self.expand, self.center, _fill(self.fill, img))
 
     def __repr__(self):
-        parts = [f"degrees={self.degrees}", f"interpolation={self.interpolation.value}", f"expand={self.expand}"]
+        parts = [f"degrees={self.degrees}", f"interpolation={self.interpolation.value}",
+                 f"expand={self.expand}"]
         parts += [f"center={self.center}"] if self.center is not None else []
         parts += [f"fill={self.fill}"] if self.fill is not None else []
         return f"{type(self).__name__}({', '.join(parts)})"
@@ -60,7 +61,8 @@ class RandomRotation(Drawn):
 class RandomAffine(Drawn):
     """Turned, moved by up to the shares `translate` of the size, scaled and sheared."""
 
-    def __init__(self, degrees, translate=None, scale=None, shear=None, interpolation=InterpolationMode.NEAREST,
+    def __init__(self, degrees, translate=None, scale=None, shear=None,
+                 interpolation=InterpolationMode.NEAREST,
                  fill=0, center=None):
         super().__init__()
         self.degrees = _interval(degrees, "degrees")
@@ -130,14 +132,17 @@ class RandomPerspective(Drawn):
         return self.get_params(width, height, self.distortion_scale)
 
     def apply(self, img, params):
-        return img if params is None else F.perspective(img, *params, self.interpolation, _fill(self.fill, img))
+        return img if params is None else F.perspective(img, *params, self.interpolation,
+                                                        _fill(self.fill, img))
 
     def __repr__(self):
         return f"{type(self).__name__}(p={self.p})"
 
 
 class ElasticTransform(Drawn):
-    """Bent by a smooth random field: `alpha` is its strength, `sigma` its smoothness ([x, y] or one number)."""
+    """Bent by a smooth random field: `alpha` is its strength, `sigma` its smoothness ([x, y] or one
+    number).
+    """
 
     def __init__(self, alpha=50.0, sigma=5.0, interpolation=InterpolationMode.BILINEAR, fill=0):
         super().__init__()

@@ -1,4 +1,5 @@
-"""Run every program of a page and print {title: what it printed} as JSON: with PyTorch, or under `flambeau run`."""
+"""Run every program of a page and print {title: what it printed} as JSON: with PyTorch, or under `flambeau
+run`."""
 
 import contextlib
 import io
@@ -8,8 +9,12 @@ import sys
 import traceback
 import warnings
 
-BLOCK = re.compile(r"^## (?P<title>[^\n]+)\n```python(?P<kind>[^\n]*)\n(?P<source>.*?)^```\n(?:```text\n(?P<output>.*?)^```\n)?",
-                   re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(
+    r"^## (?P<title>[^\n]+)\n"
+    r"```python(?P<kind>[^\n]*)\n(?P<source>.*?)^```\n"
+    r"(?:```text\n(?P<output>.*?)^```\n)?",
+    re.MULTILINE | re.DOTALL,
+)
 
 
 def programs(page):
@@ -33,4 +38,7 @@ def printed(source, title):
 if __name__ == "__main__":
     with open(sys.argv[1]) as page:
         text = page.read()
-    json.dump({title: printed(source, title) for title, kind, source, _ in programs(text) if not kind.strip()}, sys.stdout)
+    json.dump(
+        {title: printed(source, title) for title, kind, source, _ in programs(text) if not kind.strip()},
+        sys.stdout,
+    )

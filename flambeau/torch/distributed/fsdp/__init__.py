@@ -5,11 +5,29 @@ import enum
 from flambeau.torch import _mirror
 from flambeau.torch.distributed import _refusals
 
-globals().update(_refusals.classes(__name__, "FullyShardedDataParallel", "FSDPModule", "CPUOffload",
-    "CPUOffloadPolicy", "OffloadPolicy", "MixedPrecision", "MixedPrecisionPolicy", "FullStateDictConfig",
-    "LocalStateDictConfig", "ShardedStateDictConfig", "StateDictConfig", "FullOptimStateDictConfig",
-    "LocalOptimStateDictConfig", "ShardedOptimStateDictConfig", "OptimStateDictConfig", "StateDictSettings",
-    "FlatParameter", "UnshardHandle"))
+globals().update(
+    _refusals.classes(
+        __name__,
+        "FullyShardedDataParallel",
+        "FSDPModule",
+        "CPUOffload",
+        "CPUOffloadPolicy",
+        "OffloadPolicy",
+        "MixedPrecision",
+        "MixedPrecisionPolicy",
+        "FullStateDictConfig",
+        "LocalStateDictConfig",
+        "ShardedStateDictConfig",
+        "StateDictConfig",
+        "FullOptimStateDictConfig",
+        "LocalOptimStateDictConfig",
+        "ShardedOptimStateDictConfig",
+        "OptimStateDictConfig",
+        "StateDictSettings",
+        "FlatParameter",
+        "UnshardHandle",
+    )
+)
 globals().update(_refusals.functions(__name__, "fully_shard", "register_fsdp_forward_method"))
 
 

@@ -9,7 +9,9 @@ from flambeau.vision.models._utils import IntermediateLayerGetter
 
 
 class _SimpleSegmentationModel(nn.Module):
-    """(batch, 3, height, width) -> {'out': (batch, num_classes, height, width), 'aux': the same, if there is one}."""
+    """(batch, 3, height, width) -> {'out': (batch, num_classes, height, width), 'aux': the same, if there is
+    one}.
+    """
 
     def __init__(self, backbone, classifier, aux_classifier=None):
         super().__init__()
@@ -19,7 +21,8 @@ class _SimpleSegmentationModel(nn.Module):
         size, features, results = x.shape[-2:], self.backbone(x), OrderedDict()
         for name, head in (("out", self.classifier), ("aux", self.aux_classifier)):
             if head is not None:
-                results[name] = F.interpolate(head(features[name]), size=size, mode="bilinear", align_corners=False)
+                results[name] = F.interpolate(head(features[name]), size=size, mode="bilinear",
+                                              align_corners=False)
         return results
 
 

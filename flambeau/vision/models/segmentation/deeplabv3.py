@@ -17,7 +17,8 @@ class DeepLabV3(_SimpleSegmentationModel):
 
 class ASPPConv(nn.Sequential):
     def __init__(self, in_channels, out_channels, dilation):
-        super().__init__(nn.Conv2d(in_channels, out_channels, 3, padding=dilation, dilation=dilation, bias=False),
+        super().__init__(nn.Conv2d(in_channels, out_channels, 3, padding=dilation, dilation=dilation,
+                                   bias=False),
                          nn.BatchNorm2d(out_channels), nn.ReLU())
 
 
@@ -38,9 +39,11 @@ class ASPP(nn.Module):
 
     def __init__(self, in_channels, atrous_rates, out_channels=256):
         super().__init__()
-        first = nn.Sequential(nn.Conv2d(in_channels, out_channels, 1, bias=False), nn.BatchNorm2d(out_channels),
+        first = nn.Sequential(nn.Conv2d(in_channels, out_channels, 1, bias=False),
+                              nn.BatchNorm2d(out_channels),
                               nn.ReLU())
-        self.convs = nn.ModuleList([first, *(ASPPConv(in_channels, out_channels, rate) for rate in atrous_rates),
+        self.convs = nn.ModuleList([first, *(ASPPConv(in_channels, out_channels, rate)
+                                             for rate in atrous_rates),
                                     ASPPPooling(in_channels, out_channels)])
         self.project = nn.Sequential(nn.Conv2d(len(self.convs) * out_channels, out_channels, 1, bias=False),
                                      nn.BatchNorm2d(out_channels), nn.ReLU(), nn.Dropout(0.5))
@@ -64,19 +67,22 @@ def _deeplab(name, weights, weights_backbone, num_classes, aux_loss, options):
 
 
 @builder("DeepLabV3_ResNet50_Weights", classes=21, fixed={"aux_loss": True})
-def deeplabv3_resnet50(weights=None, weights_backbone="IMAGENET1K_V1", num_classes=21, aux_loss=None, **options):
+def deeplabv3_resnet50(weights=None, weights_backbone="IMAGENET1K_V1", num_classes=21, aux_loss=None,
+                       **options):
     """DeepLab v3 on a ResNet of 50 layers; weights_backbone=None starts that one, too, at random."""
     return _deeplab("resnet50", weights, weights_backbone, num_classes, aux_loss, options)
 
 
 @builder("DeepLabV3_ResNet101_Weights", classes=21, fixed={"aux_loss": True})
-def deeplabv3_resnet101(weights=None, weights_backbone="IMAGENET1K_V1", num_classes=21, aux_loss=None, **options):
+def deeplabv3_resnet101(weights=None, weights_backbone="IMAGENET1K_V1", num_classes=21, aux_loss=None,
+                        **options):
     """DeepLab v3 on a ResNet of 101 layers; weights_backbone=None starts that one, too, at random."""
     return _deeplab("resnet101", weights, weights_backbone, num_classes, aux_loss, options)
 
 
 @builder("DeepLabV3_MobileNet_V3_Large_Weights", classes=21, fixed={"aux_loss": True})
-def deeplabv3_mobilenet_v3_large(weights=None, weights_backbone="IMAGENET1K_V1", num_classes=21, aux_loss=None,
+def deeplabv3_mobilenet_v3_large(weights=None, weights_backbone="IMAGENET1K_V1", num_classes=21,
+                                 aux_loss=None,
                                  **options):
     """DeepLab v3 on a large MobileNet v3."""
     auxiliary = weights is not None if aux_loss is None else aux_loss

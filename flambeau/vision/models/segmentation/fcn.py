@@ -13,7 +13,8 @@ class FCN(_SimpleSegmentationModel):
 class FCNHead(nn.Sequential):
     def __init__(self, in_channels, channels):
         inner = in_channels // 4
-        super().__init__(nn.Conv2d(in_channels, inner, 3, padding=1, bias=False), nn.BatchNorm2d(inner), nn.ReLU(),
+        super().__init__(nn.Conv2d(in_channels, inner, 3, padding=1, bias=False), nn.BatchNorm2d(inner),
+                         nn.ReLU(),
                          nn.Dropout(0.1), nn.Conv2d(inner, channels, 1))
 
 

@@ -17,7 +17,8 @@ class LRASPPHead(nn.Module):
         super().__init__()
         self.cbr = nn.Sequential(nn.Conv2d(high_channels, inter_channels, 1, bias=False),
                                  nn.BatchNorm2d(inter_channels), nn.ReLU(inplace=True))
-        self.scale = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Conv2d(high_channels, inter_channels, 1, bias=False),
+        self.scale = nn.Sequential(nn.AdaptiveAvgPool2d(1),
+                                   nn.Conv2d(high_channels, inter_channels, 1, bias=False),
                                    nn.Sigmoid())
         self.low_classifier = nn.Conv2d(low_channels, num_classes, 1)
         self.high_classifier = nn.Conv2d(inter_channels, num_classes, 1)
@@ -39,7 +40,8 @@ class LRASPP(nn.Module):
 
     def forward(self, input):
         result = self.classifier(self.backbone(input))
-        return OrderedDict(out=F.interpolate(result, size=input.shape[-2:], mode="bilinear", align_corners=False))
+        return OrderedDict(out=F.interpolate(result, size=input.shape[-2:], mode="bilinear",
+                                             align_corners=False))
 
 
 @builder("LRASPP_MobileNet_V3_Large_Weights", classes=21)

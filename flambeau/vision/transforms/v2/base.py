@@ -17,7 +17,8 @@ def is_plain(part):
 def changeable(parts):
     """For each part, whether it is changed: what is typed or a Pillow image; of plain tensors the first, and
     only if no other part is a picture."""
-    has_picture = any(is_picture(part) or isinstance(part, (tv_tensors.Image, tv_tensors.Video)) for part in parts)
+    has_picture = any(is_picture(part) or isinstance(part, (tv_tensors.Image, tv_tensors.Video))
+                      for part in parts)
     found, first = [], True
     for part in parts:
         if is_plain(part):

@@ -1,7 +1,7 @@
 """Boxes of a sample: their format, their limits, those that are too small."""
 
 from flambeau.base.tree import flatten, unflatten
-from flambeau.tensor import Tensor
+from flambeau.tensor import Tensor, tensor
 from flambeau.vision import tv_tensors
 from flambeau.vision.ops.boxes import box_convert
 from flambeau.vision.transforms.v2.base import Transform
@@ -49,7 +49,8 @@ class SanitizeBoundingBoxes(Transform):
         valid, labels = self._valid(boxes), self._labels(inputs)
         changed = []
         for part in parts:
-            if part is boxes or isinstance(part, tv_tensors.Mask) and part.ndim == 3 and len(part) == len(boxes):
+            if part is boxes or isinstance(part,
+                                           tv_tensors.Mask) and part.ndim == 3 and len(part) == len(boxes):
                 changed.append(tv_tensors.wrap(part.as_subclass(Tensor)[valid], like=part))
             else:
                 changed.append(part[valid] if any(part is label for label in labels) else part)
@@ -67,5 +68,7 @@ class SanitizeBoundingBoxes(Transform):
         corners = box_convert(boxes.as_subclass(Tensor), boxes.format.value.lower(), "xyxy")
         width, height = corners[:, 2] - corners[:, 0], corners[:, 3] - corners[:, 1]
         rows, columns = boxes.canvas_size
-        inside = ((corners >= 0).all(1) & (corners[:, 0::2] <= columns).all(1) & (corners[:, 1::2] <= rows).all(1))
-        return inside & (width >= self.min_size) & (height >= self.min_size) & (width * height >= self.min_area)
+        limits = tensor([columns, rows, columns, rows])
+        inside = ((corners >= 0) & (corners <= limits)).all(1)
+        large = (width >= self.min_size) & (height >= self.min_size)
+        return inside & large & (width * height >= self.min_area)

@@ -8,7 +8,9 @@ from flambeau.vision.transforms.v2.base import Transform, like
 
 
 class Chain(Transform):
-    """A chain of `transforms.autoaugment` (the class after it in a subclass's bases) for the picture of a sample."""
+    """A chain of `transforms.autoaugment` (the class after it in a subclass's bases) for the picture of a
+    sample.
+    """
 
     def check_inputs(self, flat_inputs):
         for part in flat_inputs:

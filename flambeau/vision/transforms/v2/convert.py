@@ -120,7 +120,8 @@ class ToTensor(Transform):
 
     def forward(self, *inputs):
         import numpy
-        return _each(inputs, lambda part: F.to_tensor(part) if is_picture(part) or isinstance(part, numpy.ndarray)
+        return _each(inputs, lambda part: F.to_tensor(part) if is_picture(part)
+                     or isinstance(part, numpy.ndarray)
                      else part)
 
 

@@ -10,7 +10,8 @@ from flambeau.vision.transforms import functional as F
 from flambeau.vision.transforms.modes import InterpolationMode
 from flambeau.vision.transforms.v2.base import like
 
-__all__ = ["InterpolationMode", "convert_bounding_box_format", "get_size", "pil_to_tensor", "to_dtype", "to_image",
+__all__ = ["InterpolationMode", "convert_bounding_box_format", "get_size", "pil_to_tensor", "to_dtype",
+           "to_image",
            "to_pil_image", "to_tensor"]
 
 to_tensor, pil_to_tensor, to_pil_image = F.to_tensor, F.pil_to_tensor, F.to_pil_image
@@ -26,7 +27,8 @@ def to_image(inpt):
         return tv_tensors.Image(F.pil_to_tensor(inpt))
     if isinstance(inpt, Tensor):
         return tv_tensors.Image(inpt)
-    raise TypeError(f"Input can either be a pure Tensor, a numpy array, or a PIL image, but got {type(inpt)} instead.")
+    raise TypeError(f"Input can either be a pure Tensor, a numpy array, or a PIL image, but got "
+                    f"{type(inpt)} instead.")
 
 
 def to_dtype(inpt, dtype=float32, scale=False):
@@ -36,7 +38,8 @@ def to_dtype(inpt, dtype=float32, scale=False):
 
 def get_size(inpt):
     """[height, width]"""
-    return list(inpt.canvas_size) if isinstance(inpt, tv_tensors.BoundingBoxes) else F.get_dimensions(inpt)[1:]
+    return list(inpt.canvas_size) if isinstance(inpt,
+                                                tv_tensors.BoundingBoxes) else F.get_dimensions(inpt)[1:]
 
 
 def convert_bounding_box_format(inpt, old_format=None, new_format=None, inplace=False):
@@ -44,9 +47,11 @@ def convert_bounding_box_format(inpt, old_format=None, new_format=None, inplace=
     from flambeau.vision.ops.boxes import box_convert
     typed = isinstance(inpt, tv_tensors.BoundingBoxes)
     old = inpt.format if typed else old_format
-    names = [form.value if isinstance(form, tv_tensors.BoundingBoxFormat) else form for form in (old, new_format)]
+    names = [form.value if isinstance(form, tv_tensors.BoundingBoxFormat) else form
+             for form in (old, new_format)]
     result = box_convert(inpt.as_subclass(Tensor), *(name.lower() for name in names)).to(inpt.dtype)
-    return tv_tensors.wrap(result, like=inpt, format=tv_tensors.BoundingBoxFormat(names[1])) if typed else result
+    return tv_tensors.wrap(result, like=inpt,
+                           format=tv_tensors.BoundingBoxFormat(names[1])) if typed else result
 
 
 def _kept(function):
@@ -60,8 +65,10 @@ def _kept(function):
 
 _SAME = ("adjust_brightness", "adjust_contrast", "adjust_gamma", "adjust_hue", "adjust_saturation",
          "adjust_sharpness", "affine", "autocontrast", "center_crop", "convert_image_dtype", "crop",
-         "elastic_transform", "equalize", "erase", "five_crop", "gaussian_blur", "hflip", "invert", "normalize",
-         "pad", "perspective", "posterize", "resize", "resized_crop", "rgb_to_grayscale", "rotate", "solarize",
+         "elastic_transform", "equalize", "erase", "five_crop", "gaussian_blur", "hflip", "invert",
+         "normalize",
+         "pad", "perspective", "posterize", "resize", "resized_crop", "rgb_to_grayscale", "rotate",
+         "solarize",
          "ten_crop", "to_grayscale", "vflip")
 _RENAMED = {"horizontal_flip": "hflip", "vertical_flip": "vflip", "elastic": "elastic_transform"}
 _SIZES = ("get_dimensions", "get_image_num_channels", "get_image_size")

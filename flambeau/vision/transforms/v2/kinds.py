@@ -1,4 +1,6 @@
-"""The transforms of `transforms` for whole samples: masks get the nearest pixel, boxes move with the picture."""
+"""The transforms of `transforms` for whole samples: masks get the nearest pixel, boxes move with the
+picture.
+"""
 
 from flambeau.base.errors import fail
 from flambeau.tensor import Tensor, empty, stack
@@ -71,7 +73,8 @@ def moved(boxes, function, canvas_size):
     if boxes.clamping_mode is not None:
         changed = stack([changed[..., 0].clamp(0, width), changed[..., 1].clamp(0, height),
                          changed[..., 2].clamp(0, width), changed[..., 3].clamp(0, height)], -1)
-    return tv_tensors.wrap(box_convert(changed, "xyxy", form).to(boxes.dtype), like=boxes, canvas_size=canvas_size)
+    return tv_tensors.wrap(box_convert(changed, "xyxy", form).to(boxes.dtype), like=boxes,
+                           canvas_size=canvas_size)
 
 
 def shifted(boxes, top, left, canvas_size):

@@ -9,8 +9,8 @@ from flambeau.vision.transforms.v2.base import Transform, like
 
 
 class Mixing(Transform):
-    """(pictures (batch, channels, height, width), labels (batch,) or (batch, classes)) -> mixed ones, labels as
-    shares (batch, classes)."""
+    """(pictures (batch, channels, height, width), labels (batch,) or (batch, classes)) -> mixed ones, labels
+    as shares (batch, classes)."""
 
     def __init__(self, *, alpha=1.0, num_classes=None, labels_getter="default"):
         super().__init__()

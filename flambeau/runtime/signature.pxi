@@ -1,0 +1,182 @@
+# Calls found again: the signature of a call (layouts of its tensors, its other arguments) leads to the plan made for it.
+
+cdef inline object layout_key(Tensor t):
+    """dtype, rank, which sizes are 1 and how each axis strides (0 zero, 1 unit, 2 other), as one int."""
+    cdef uint64_t key = t.code | (t.ndim_ << 4) | (<uint64_t>(t.numel_ == 0) << 62)
+    cdef int d
+    cdef int64_t step
+    if t.contiguous_:
+        key |= 1 << 9
+        for d in range(t.ndim_):
+            key |= <uint64_t>(t.dims[d] == 1) << (10 + d)
+        return key
+    for d in range(t.ndim_):
+        step = t.dims[t.ndim_ + d]
+        key |= <uint64_t>(3 if t.dims[d] == 1 else step if 0 <= step <= 1 else 2) << (10 + 2 * d)
+    return key
+
+
+def signature_of(args, int64_t operand_mask, names=None):
+    """The key under which NativeOp.plans holds the plan of this call; None if an argument cannot be part of one.
+
+    `names`: tuple with the names of the last arguments, given by keyword.
+    """
+    cdef PyObject** items = <PyObject**>malloc((len(args) + 1) * sizeof(PyObject*))
+    cdef Py_ssize_t i
+    for i in range(len(args)):
+        items[i] = <PyObject*>args[i]
+    try:
+        return make_signature(items, len(args), operand_mask, <PyObject*>names)
+    finally:
+        free(items)
+
+
+cdef object make_signature(PyObject** args, Py_ssize_t n, int64_t operand_mask, PyObject* names):
+    """None when some argument needs Python: a list, another kind of tensor."""
+    cdef Py_ssize_t i
+    cdef int64_t tags = 0
+    cdef object item
+    cdef tuple key = PyTuple_New(n + 2)
+    for i in range(n):
+        if is_plain(args[i]):
+            if (<Tensor>args[i]).ndim_ > 16:
+                return None
+            item = layout_key(<Tensor>args[i])
+            tags = tags * 8 + 1
+        elif PyFloat_CheckExact(<object>args[i]):
+            item = FLOAT_SCALAR if (operand_mask >> i) & 1 else <object>args[i]
+            tags = tags * 8 + 2
+        elif PyBool_Check(<object>args[i]):
+            item = <object>args[i]
+            tags = tags * 8 + 3
+        elif PyLong_CheckExact(<object>args[i]):
+            item = INT_SCALAR if (operand_mask >> i) & 1 else <object>args[i]
+            tags = tags * 8 + 4
+        elif args[i] == <PyObject*>None or PyUnicode_CheckExact(<object>args[i]) or isinstance(<object>args[i], _DTYPE):
+            item = <object>args[i]
+            tags = tags * 8 + 5
+        else:
+            item = several_key(<object>args[i])
+            if item is None:
+                return None
+            tags = tags * 8 + 6
+        Py_INCREF(item)
+        PyTuple_SET_ITEM(key, i, item)
+    item = tags
+    Py_INCREF(item)
+    PyTuple_SET_ITEM(key, n, item)
+    item = <object>names
+    Py_INCREF(item)
+    PyTuple_SET_ITEM(key, n + 1, item)
+    return key
+
+
+cdef tuple several_key(values):
+    """What a tuple or list says in a signature: the layouts of tensors, the numbers of sizes; else None."""
+    cdef tuple key
+    cdef Py_ssize_t i, n
+    cdef object item
+    if not PyList_CheckExact(values) and not isinstance(values, tuple):
+        return None
+    n = len(values)
+    if n == 0 or not isinstance(values[0], Tensor):
+        return sizes_of(values)
+    key = PyTuple_New(n + 1)
+    for i in range(n):
+        item = values[i]
+        if not is_plain(<PyObject*>item) or (<Tensor>item).ndim_ > 16:
+            return None
+        item = layout_key(<Tensor>item)
+        Py_INCREF(item)
+        PyTuple_SET_ITEM(key, i, item)
+    Py_INCREF(Tensor)
+    PyTuple_SET_ITEM(key, n, Tensor)        # no tuple of numbers looks like it
+    return key
+
+
+cdef tuple sizes_of(values):
+    """A tuple, a list of whole numbers or a Size as a tuple; None for another list."""
+    if PyTuple_CheckExact(values):
+        return values
+    for value in values:
+        if not PyLong_CheckExact(value):
+            return None
+    return tuple(values)
+
+
+cdef object call_planned(NativeOp op, PyObject** args, Py_ssize_t n, PyObject* names):
+    """Look the plan up by the call's signature and run it; NotImplemented when there is none yet."""
+    cdef PyObject* items[MAX_PLACES]
+    cdef PyObject* outs[MAX_PLACES]
+    cdef Py_ssize_t i
+    cdef int count = 0
+    if names == NULL:
+        names = <PyObject*>None
+    elif op.operand_mask >> n:
+        return NotImplemented            # a number by name may be an operand
+    else:
+        n += len(<tuple>names)
+    if n > 16 or not op.plans:
+        return NotImplemented
+    key = make_signature(args, n, op.operand_mask, names)
+    if key is None:
+        return NotImplemented
+    try:
+        plan = op.plans.get(key)
+    except TypeError:                    # a tuple with something unhashable inside
+        return NotImplemented
+    if plan is None:
+        return NotImplemented
+    for i in range(n):
+        if is_tensor(args[i]) or ((op.operand_mask >> i) & 1 and args[i] != <PyObject*>None):
+            items[count] = args[i]
+            count += 1
+        elif PyTuple_Check(<object>args[i]) or PyList_CheckExact(<object>args[i]):
+            count = add_tensors(<object>args[i], items, count)
+    for i in range(count):
+        if is_plain(items[i]) and (<Tensor>items[i]).storage is None:
+            return NotImplemented        # a meta tensor: only its sizes are worked out
+    if isinstance(plan, Plan) and (<Plan>plan).bounds is not None and not inside(<Plan>plan, items):
+        return NotImplemented            # an index that is negative or too large: Python knows what to do
+    return run_recorded(op, plan, items)
+
+
+cdef int add_tensors(values, PyObject** items, int count) except -1:
+    """The tensors of a tuple or list behind the `count` operands that are known; returns how many there are now."""
+    cdef PyObject* item
+    for value in values:
+        item = <PyObject*>value
+        if not is_tensor(item):
+            break
+        if count >= MAX_PLACES:
+            raise RuntimeError("a call with too many tensors")
+        items[count] = item
+        count += 1
+    return count
+
+
+cdef bint inside(Plan plan, PyObject** items) except -1:
+    """Whether the index operands that `plan.bounds` names are from 0 to below their sizes (row-major, int32 or int64)."""
+    cdef int index, source, axis
+    cdef int64_t k, size
+    cdef int64_t* wide
+    cdef int32_t* narrow
+    cdef Tensor t
+    cdef uint64_t worst = 0
+    for index, source, axis in plan.bounds:
+        t = <Tensor>items[index]
+        size = axis if source < 0 else (<Tensor>items[source]).dims[axis]
+        if not t.contiguous_:
+            return False
+        worst = 0
+        if _ITEMSIZE[t.code] == 8:
+            wide = <int64_t*>t.first
+            for k in range(t.numel_):
+                worst = max(worst, <uint64_t>wide[k])
+        else:
+            narrow = <int32_t*>t.first
+            for k in range(t.numel_):
+                worst = max(worst, <uint64_t><int64_t>narrow[k])
+        if worst >= <uint64_t>size and t.numel_:
+            return False
+    return True
