@@ -289,4 +289,6 @@ def bmm(input, mat2):
              f"{show_shape(input.shape)}, {show_shape(mat2.shape)}",
              "(b, m, k) and (b, k, n)", kind=ShapeError)
     same_dtype("bmm", input, mat2)
+    if (input.shape[1], mat2.shape[2], input.shape[0]) == (1, 1, mat2.shape[0]):
+        return matmul(input, mat2)          # noqa: F821 - rows times rows, without a product of matrices
     return mm(input, mat2)          # noqa: F821
