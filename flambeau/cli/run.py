@@ -63,6 +63,10 @@ class AliasLoader(importlib.abc.Loader):
     def exec_module(self, module):
         module.__spec__ = self.own_spec
 
+    def get_code(self, fullname):
+        """What `flambeau run -m` runs as __main__."""
+        return importlib.util.find_spec(self.real).loader.get_code(self.real)
+
 
 def serve_facade():
     """From now on `import torch` in this process gives flambeau.torch, and torchvision flambeau.vision."""

@@ -11,6 +11,7 @@ import ctypes
 import os
 import threading
 
+from flambeau.base.choices import chosen, set_stream
 from flambeau.ops.random import GAMMA, mix
 from flambeau.runtime._core import MersenneTwister, Tensor, empty_strided
 from flambeau.types.device import as_device, missing
@@ -22,22 +23,6 @@ WORD64 = 1 << 64
 
 class SeedError(ValueError, RuntimeError):
     """A seed that does not fit 64 bits: PyTorch raises either, depending on the call."""
-
-
-class Stream:
-    """The process's choice: `pytorch` is true where draws are PyTorch's."""
-
-    pytorch = False
-
-
-chosen = Stream()
-
-
-def set_stream(name):
-    """Choose the stream of this process: 'counter' or 'pytorch'."""
-    if name not in ("counter", "pytorch"):
-        raise ValueError(f"the streams of random numbers are 'counter' and 'pytorch', got {name!r}")
-    chosen.pytorch = name == "pytorch"
 
 
 @contextlib.contextmanager
@@ -161,6 +146,8 @@ class Generator:
 
 
 default_generator = Generator()
+if chosen.pytorch:           # in PyTorch a program that sets no seed draws other numbers at every run
+    default_generator.seed()
 
 
 def manual_seed(seed):

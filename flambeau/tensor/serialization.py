@@ -10,9 +10,11 @@ from enum import Enum
 
 from flambeau.base.errors import fail
 from flambeau.base.flags import torch_switch
+from flambeau.tensor.legacy import TYPES as tensor_types
 from flambeau.tensor.safetensors_file import is_safetensors, load_bytes, save_file
 from flambeau.tensor.save import MAGIC, Reader, load
 from flambeau.tensor.save import torch_save as save
+from flambeau.tensor.storage import TYPES as storage_types
 from flambeau.tensor.torch_load import Options, UnpicklingError, is_torch_file
 from flambeau.tensor.torch_load import read as read_torch
 from flambeau.tensor.torch_places import (
@@ -30,6 +32,7 @@ __all__ = [
     "SourceChangeWarning",
     "UnpicklingError",
     "add_safe_globals",
+    "check_module_version_greater_or_equal",
     "clear_safe_globals",
     "default_restore_location",
     "get_crc32_options",
@@ -39,6 +42,7 @@ __all__ = [
     "get_unsafe_globals_in_checkpoint",
     "load",
     "location_tag",
+    "normalize_storage_type",
     "register_package",
     "safe_globals",
     "save",
@@ -46,6 +50,7 @@ __all__ = [
     "set_default_load_endianness",
     "set_default_mmap_options",
     "skip_data",
+    "storage_to_tensor_type",
 ]
 _LARGEST_HEADER = 1 << 27  # bytes of the header of a safetensors file, which stand at its start
 _allowed = []  # what add_safe_globals was told
@@ -303,3 +308,32 @@ class skip_data:
 
     def __exit__(self, *error):
         set_setting("skip_data", self._before)
+
+
+# ---------------------------------------------------------------------------------- small questions
+def normalize_storage_type(storage_type):
+    """The class of storages that has this one's name."""
+    return _by_name(storage_type.__name__)
+
+
+def storage_to_tensor_type(storage):
+    """The type of tensors on a storage, such as FloatTensor."""
+    return _by_name(storage.type().rpartition(".")[2].replace("Storage", "Tensor"))
+
+
+def check_module_version_greater_or_equal(module, req_version_tuple, error_if_malformed=True):
+    """Whether a module's `__version__` is at least that of the tuple."""
+    try:
+        parts = module.__version__.split(".")
+        return tuple(kind(part) for kind, part in zip(map(type, req_version_tuple), parts)) >= req_version_tuple
+    except (AttributeError, ValueError) as error:
+        if error_if_malformed:
+            raise RuntimeError(f"'{module.__name__}' module version string is malformed: {error}") from error
+        return True
+
+
+def _by_name(name):
+    found = storage_types.get(name) or tensor_types.get(name)
+    if found is None:
+        raise TypeError(f"there is no type {name!r} of storages or tensors")
+    return found

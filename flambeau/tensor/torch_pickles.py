@@ -6,29 +6,30 @@ pickles. They check their arguments as `load` does.
 
 import io
 
-from flambeau.tensor.pickle_machine import Machine
-from flambeau.tensor.torch_known import Builder, find_known
-from flambeau.tensor.torch_load import Loader, Options, UnpicklingError
-from flambeau.tensor.torch_rules import Rules
+from flambeau.tensor import pickle_machine, torch_known, torch_load, torch_rules
 
 
 def _function(name):
     def rebuild(*args):
-        builder = find_known(name)
-        rules = Rules(Loader(None, None, Options(weights_only=False)), False, {})
+        builder = torch_known.find_known(name)
+        rules = torch_rules.Rules(
+            torch_load.Loader(None, None, torch_load.Options(weights_only=False)), False, {}
+        )
         args = tuple(getattr(each, "builder", each) for each in args)
         try:
-            return builder.build(rules, args, Machine(io.BytesIO(), rules))
+            return builder.build(rules, args, pickle_machine.Machine(io.BytesIO(), rules))
         except ValueError as error:
-            raise UnpicklingError(str(error)) from None
+            raise torch_load.UnpicklingError(str(error)) from None
 
     rebuild.__name__ = rebuild.__qualname__ = name.rpartition(".")[2]
     rebuild.__doc__ = f"What a pickle means by {name}."
-    rebuild.builder = Builder(name, lambda rules, args, machine: find_known(name).build(rules, args, machine))
+    rebuild.builder = torch_known.Builder(
+        name, lambda rules, args, machine: torch_known.find_known(name).build(rules, args, machine)
+    )
     return rebuild
 
 
-UTILS = (
+_UTILS = (
     "_rebuild_tensor",
     "_rebuild_tensor_v2",
     "_rebuild_tensor_v3",
@@ -38,8 +39,8 @@ UTILS = (
     "_rebuild_sparse_tensor",
     "_rebuild_nested_tensor",
 )
-globals().update({name: _function(f"torch._utils.{name}") for name in UTILS})
+globals().update({name: _function(f"torch._utils.{name}") for name in _UTILS})
 _rebuild_from_type_v2 = _function("torch._tensor._rebuild_from_type_v2")
 _load_from_bytes = _function("torch.storage._load_from_bytes")
 _get_layout = _function("torch.serialization._get_layout")
-__all__ = list(UTILS) + ["_get_layout", "_load_from_bytes", "_rebuild_from_type_v2"]
+__all__ = list(_UTILS) + ["_get_layout", "_load_from_bytes", "_rebuild_from_type_v2"]

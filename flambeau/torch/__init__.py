@@ -8,8 +8,7 @@ Its modules are thin: each says where its names stand in the house (see `_mirror
 process-wide choice that objects are shown with PyTorch's names (`torch.float32`) and random numbers are PyTorch's.
 """
 
-from flambeau.tensor.rng import set_stream
-from flambeau.tensor.save import torch_save as save  # noqa: F401 - PyTorch's format, where flambeau.save has its own
+from flambeau.base.choices import set_stream
 from flambeau.torch import _mirror
 from flambeau.torch.torch_version import TorchVersion as _Version
 from flambeau.types.dtype import set_repr_prefix
@@ -19,5 +18,5 @@ __version__ = _Version("2.13.0+flambeau.0.1.0")      # the PyTorch whose API is 
 set_repr_prefix("torch")
 set_stream("pytorch")
 
-__getattr__, __dir__ = _mirror.mirror(__name__, "flambeau", "flambeau.torch._top", "flambeau.torch._foreach",
+__getattr__, __dir__ = _mirror.mirror(__name__, "flambeau.torch._files", "flambeau", "flambeau.torch._top", "flambeau.torch._foreach",
                                          "flambeau.torch._scripts")

@@ -557,3 +557,10 @@ def test_versions_of_modules_travel_with_the_state():
     with pytest.raises(RuntimeError, match="num_batches_tracked"):
         model.load_state_dict(loaded)
     model.load_state_dict(dict(loaded))  # of a file without versions
+
+
+def test_small_questions():
+    assert serialization.storage_to_tensor_type(fl.ones(2).storage()) is fl.FloatTensor
+    assert serialization.normalize_storage_type(fl.FloatStorage) is fl.FloatStorage
+    assert serialization.check_module_version_greater_or_equal(numpy, (1, 0))
+    assert not serialization.check_module_version_greater_or_equal(numpy, (99,))
