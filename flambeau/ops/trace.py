@@ -5,6 +5,7 @@ compiled plan checks at run time.
 """
 
 import threading
+import weakref
 
 from flambeau.base.errors import fail
 from flambeau.ir.graph import Graph, Literal, Node, Value
@@ -188,26 +189,52 @@ def resolve_graph(graph, resolve):
     return Graph(graph.name, tuple(map(value, graph.inputs)), nodes, tuple(map(value, graph.outputs)))
 
 
+_STEPS = weakref.WeakKeyDictionary()        # graph -> what `replay` needs of it, prepared
+
+
+def _prepared(graph):
+    """(rows (input, axis, symbol), rows (op, inputs, attributes, those of them with symbols, names of outputs))."""
+    found = _STEPS.get(graph)
+    if found is None:
+        from flambeau.ops.spec import REGISTRY
+        places = [(i, d, s) for i, v in enumerate(graph.inputs) for d, s in _symbols_of(v)]
+        steps = [(REGISTRY[node.op], [i.name if isinstance(i, Value) else i for i in node.inputs], dict(node.attrs),
+                  [k for k, a in node.attrs if _has_size(a)], [o.name for o in node.outputs]) for node in graph.nodes]
+        found = _STEPS[graph] = places, steps
+    return found
+
+
+def _symbols_of(value):
+    return [(d, str(s)) for d, s in enumerate(value.shape) if _is_symbol(s)]
+
+
+def _has_size(attribute):
+    return any(map(_has_size, attribute)) if isinstance(attribute, tuple) else isinstance(attribute, Dim)
+
+
 def replay(graph, tensors):
     """Run a graph op by op on tensors (real ones, recorded on the tape, or traced ones). Returns a list of outputs."""
-    from flambeau.ops.spec import REGISTRY
+    places, steps = _prepared(graph)
     env = {v.name: t for v, t in zip(graph.inputs, tensors)}
-    sizes = bind_sizes(graph.inputs, tensors)
+    sizes = {}
+    for i, d, name in places:
+        if name not in sizes and isinstance(tensors[i], Tensor) and d < tensors[i].ndim:   # a zero may have no axes
+            sizes[name] = tensors[i].shape[d]
 
     def size(s):
         return substitute(s, sizes) if isinstance(s, Dim) else s
 
     def attribute(a):
-        if isinstance(a, tuple):
-            return tuple(attribute(x) for x in a)
-        return size(a)
+        return tuple(map(attribute, a)) if isinstance(a, tuple) else size(a)
 
-    for node in graph.nodes:
-        operands = [env[i.name] if isinstance(i, Value) else size(i.value) for i in node.inputs]
-        attrs = {k: attribute(a) for k, a in node.attrs}
-        results = REGISTRY[node.op].apply(operands, attrs)
-        for v, r in zip(node.outputs, results if isinstance(results, tuple) else (results,)):
-            env[v.name] = r
+    for operation, inputs, attrs, symbolic, names in steps:
+        operands = [env[i] if isinstance(i, str) else size(i.value) for i in inputs]
+        attrs = {**attrs, **{k: attribute(attrs[k]) for k in symbolic}}
+        results = operation.apply(operands, attrs)
+        if isinstance(results, tuple):
+            env.update(zip(names, results))
+        else:
+            env[names[0]] = results
     return [env[o.name] if isinstance(o, Value) else size(o.value) for o in graph.outputs]
 
 
@@ -216,7 +243,7 @@ def bind_sizes(inputs, tensors):
     sizes = {}
     for value, tensor in zip(inputs, tensors):
         if isinstance(tensor, Tensor):
-            for s, actual in zip(value.shape, tensor.shape):
-                if _is_symbol(s):
-                    sizes.setdefault(str(s), actual)
+            for d, name in _symbols_of(value):
+                if d < tensor.ndim:
+                    sizes.setdefault(name, tensor.shape[d])
     return sizes

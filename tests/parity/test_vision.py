@@ -9,6 +9,7 @@ from flambeau import vision
 from flambeau.vision import models, ops, transforms, utils
 
 torchvision = pytest.importorskip("torchvision")
+pytest.importorskip("torchvision.transforms.v2")
 
 PIXELS = numpy.random.RandomState(0).randint(0, 256, (3, 4, 3)).astype("uint8").repeat(9, 0).repeat(9, 1)
 

@@ -36,7 +36,8 @@ def test_a_view_shares_memory_and_version(name):
     version = x._version
     if name != "expand":
         view.add_(100)
-        assert x._version == view._version > version
+        assert x._version == view._version
+        assert x._version > version or name == "data"       # the tape does not see writes through `data`
         assert (x >= 100).any()
     x.zero_()
     assert not view.any()
