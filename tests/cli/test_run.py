@@ -172,3 +172,8 @@ def test_own_frames_are_left_out_of_the_errors_before_it(tmp_path):
     done = run(tmp_path, "import torch\ntry:\n    torch.ones(2, 3) @ torch.ones(2, 3)\n"
                          "except RuntimeError as error:\n    raise ValueError('no') from error\n")
     assert done.stderr.count("  File ") == 2 and "ValueError: no" in done.stderr
+
+
+def test_functorch_is_served_too(tmp_path):
+    done = run(tmp_path, "import functorch, torch\nprint(functorch.vmap is torch.func.vmap, functorch.make_functional.__name__)\n")
+    assert done.stdout == "True make_functional\n", done.stderr

@@ -136,13 +136,12 @@ def test_transforms_of_weights():
 
 def test_weights_come_from_the_folder_of_checkpoints(tmp_path, monkeypatch):
     import urllib.error
-
-    from flambeau.vision.models import _api
+    import urllib.request
     monkeypatch.setenv("TORCH_HOME", str(tmp_path))
 
     def unreachable(*args, **options):
         raise urllib.error.URLError("no network")
-    monkeypatch.setattr(_api.urllib.request, "urlopen", unreachable)
+    monkeypatch.setattr(urllib.request, "urlopen", unreachable)
     path = tmp_path / "hub" / "checkpoints" / "squeezenet1_1-b8a52dc0.pth"
     with pytest.raises(RuntimeError, match="no network") as caught:
         models.squeezenet1_1(weights="DEFAULT")

@@ -10,14 +10,10 @@ builder's module under its name. A file is looked for in `$TORCH_HOME/hub/checkp
 
 import fnmatch
 import functools
-import hashlib
 import importlib
 import inspect
 import os
-import re
-import shutil
 import sys
-import urllib.request
 import warnings
 from enum import Enum
 
@@ -25,7 +21,6 @@ from flambeau.base.errors import fail
 from flambeau.vision.models import _weights
 
 _SOURCE = "https://download.pytorch.org/models/"
-_HASH = re.compile(r"-([a-f0-9]*)\.")
 _PACKAGES = "flambeau.vision.models", "flambeau.vision.models.segmentation"
 _table = functools.cache(_weights.table)
 
@@ -102,45 +97,21 @@ def preset(crop, resized, interpolation, **changes):
     return _presets.ImageClassification(**{**options, **changes})
 
 
-def folder():
-    """Where files of weights lie."""
-    cache = os.environ.get("XDG_CACHE_HOME") or os.path.join("~", ".cache")
-    home = os.environ.get("TORCH_HOME") or os.path.join(cache, "torch")
-    return os.path.join(os.path.expanduser(home), "hub", "checkpoints")
-
-
 def local_file(url):
-    """The path of the file, which is fetched if it is not there."""
+    """The path of the file in the hub's folder of weights, fetched if it is not there."""
+    from flambeau.hub import download
     name = url.rpartition("/")[2]
-    path = os.path.join(folder(), name)
+    folder = os.path.join(download.get_dir(), "checkpoints")
+    path = os.path.join(folder, name)
     if not os.path.isfile(path):
+        os.makedirs(folder, exist_ok=True)
         try:
-            fetch(url, path)
+            download.download_url_to_file(url, path, download.HASH_REGEX.search(name)[1])
         except OSError as error:
             fail("weights", f"cannot fetch {url}", got=getattr(error, "reason", error),
                  want=f"the file {path}",
                  hint="without a network, fetch it elsewhere and put it there, or use weights=None")
     return path
-
-
-def fetch(url, path):
-    """Fetch a file; it appears when it is complete and its SHA-256 begins as its name says."""
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    part, total = f"{path}.{os.getpid()}.part", hashlib.sha256()
-    try:
-        with urllib.request.urlopen(url, timeout=30) as answer, open(part, "wb") as file:
-            shutil.copyfileobj(answer, file, 1 << 20)
-        with open(part, "rb") as file:
-            while block := file.read(1 << 20):
-                total.update(block)
-        wanted = _HASH.search(os.path.basename(path))
-        if wanted and not total.hexdigest().startswith(wanted[1]):
-            raise OSError(f"the file's SHA-256 begins with {total.hexdigest()[:len(wanted[1])]}, not "
-                          f"{wanted[1]}")
-        os.replace(part, path)
-    finally:
-        if os.path.exists(part):
-            os.remove(part)
 
 
 # ---------------------------------------------------------------------------------- builders
