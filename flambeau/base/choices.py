@@ -1,6 +1,15 @@
 """What holds for the whole process and is chosen before anything is loaded."""
 
 
+class Names:
+    """The module that public classes say they are from: `torch` where the facade is served under that name."""
+
+    module = "flambeau"
+
+
+names = Names()
+
+
 class Stream:
     """Where random numbers come from: `pytorch` is true where draws are PyTorch's (see tensor/rng.py)."""
 

@@ -12,12 +12,17 @@ import sys
 PACKAGE_FOLDER = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _PACKAGE = __name__.partition(".")[0]
 _NATIVE = _PACKAGE + "/runtime/"        # how compiled frames name their files
+# what calls a program's functions in other processes and threads, or waits for them: no line of the program
+_LIBRARY = os.path.dirname(os.__file__) + os.sep
+_STARTERS = tuple(_LIBRARY + name for name in (
+    "multiprocessing" + os.sep, "concurrent" + os.sep, "threading.py", "selectors.py"))
+_OWN = (PACKAGE_FOLDER, _NATIVE, "<frozen ", *_STARTERS)
 
 
 def is_own(frame):
-    """True if `frame` runs code of this package, or of the interpreter's import machinery."""
+    """True if `frame` runs code of this package, or of what imports, starts and waits in Python's library."""
     file = frame.f_code.co_filename
-    if file.startswith((PACKAGE_FOLDER, _NATIVE, "<frozen ")):
+    if file.startswith(_OWN):
         return True
     if file == "<string>":      # a generated method (dataclass, namedtuple), or the user's `python -c`
         module = frame.f_globals.get("__name__", "")

@@ -14,6 +14,7 @@ import os
 import sys
 import types
 
+from flambeau.base.choices import names
 from flambeau.base.errors import trim_traceback
 from flambeau.cli import complain
 
@@ -72,6 +73,7 @@ def serve_facade():
     """From now on `import torch` in this process gives flambeau.torch, and torchvision flambeau.vision."""
     if not any(isinstance(finder, AliasFinder) for finder in sys.meta_path):
         sys.meta_path[:0] = [AliasFinder(served, real) for served, real in SERVED.items()]
+        names.module = "torch"
 
 
 def serve_children():

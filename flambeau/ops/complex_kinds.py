@@ -26,7 +26,7 @@ def is_complex(value):
     if isinstance(value, Tensor):
         return value.dtype.kind == "c"
     if isinstance(value, (tuple, list)):
-        return bool(value) and isinstance(value[0], Tensor) and any(v.dtype.kind == "c" for v in value)
+        return any(isinstance(v, Tensor) and v.dtype.kind == "c" for v in value)
     return isinstance(value, complex) or (isinstance(value, DType) and value.kind == "c")
 
 

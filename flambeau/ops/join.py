@@ -7,7 +7,7 @@ from flambeau.ops.create import full
 from flambeau.ops.elementwise import EVERY, cast
 from flambeau.ops.kinds import Op
 from flambeau.ops.spec import REGISTRY, op
-from flambeau.ops.shape import select
+from flambeau.ops.shape import only_tensors, select
 from flambeau.ops.view import narrow, unsqueeze
 from flambeau.ops.write import write
 from flambeau.runtime import _core
@@ -36,8 +36,9 @@ class Cat(Op):
 
     def prepare(self, values):
         tensors = values["tensors"]
-        if not isinstance(tensors, tuple) or not tensors or not all(isinstance(t, Tensor) for t in tensors):
+        if not isinstance(tensors, tuple) or not tensors:
             fail("cat", "expected a non-empty list of tensors", type(tensors).__name__, kind=ArgumentError)
+        only_tensors("cat", tensors)
         kept = _solid(tensors)
         first = kept[0]
         if first.ndim == 0:
@@ -122,7 +123,7 @@ def stack(tensors, dim=0, *, out=None, axis=None):
         made = _core.joined(STACK.native, tensors, dim)
         if made is not NotImplemented:
             return made
-    tensors = tuple(tensors)
+    tensors = only_tensors("stack", tensors)
     if not tensors:
         fail("stack", "expected a non-empty list of tensors", kind=RuntimeError)
     for t in tensors:

@@ -4,7 +4,7 @@ Everything here shares memory with its operand unless its docstring says that it
 a few calls of the views in `view`; `diagonal` and `unfold` are views of their own.
 """
 
-from flambeau.base.errors import ShapeError, fail
+from flambeau.base.errors import ArgumentError, ShapeError, fail
 from flambeau.base.lazy import LazyModule
 from flambeau.ops import view as views
 from flambeau.ops.create import iota
@@ -310,15 +310,27 @@ def broadcast_shapes(*shapes):
 @public(method=False)
 def broadcast_tensors(*tensors):
     """All tensors expanded to their common shape."""
-    tensors = tensor_list(tensors)
+    tensors = tensor_list("broadcast_tensors", tensors)
     shape = common_shape(*(tuple(t.shape) for t in tensors), op="broadcast_tensors")
     return tuple(t if tuple(t.shape) == shape else expand(t, shape) for t in tensors)
 
 
-def tensor_list(tensors):
-    """f(a, b) and f([a, b]) alike."""
-    if len(tensors) == 1 and isinstance(tensors[0], (tuple, list)):
-        return tuple(tensors[0])
+def tensor_list(name, tensors):
+    """The tensors of f(a, b) and of f([a, b])."""
+    nested = len(tensors) == 1 and isinstance(tensors[0], (tuple, list))
+    return only_tensors(name, tensors[0] if nested else tensors)
+
+
+def only_tensors(name, tensors):
+    """The tuple of `tensors`; TypeError for one that is something else."""
+    if not isinstance(tensors, (tuple, list, Tensor)) and not hasattr(tensors, "__iter__"):
+        fail(name, "expected several tensors", type(tensors).__name__, "a list or tuple of tensors",
+             kind=ArgumentError)
+    tensors = tuple(tensors)
+    for number, tensor in enumerate(tensors):
+        if not isinstance(tensor, Tensor):
+            fail(name, f"expected Tensor as element {number} in argument 0, but got {type(tensor).__name__}",
+                 kind=ArgumentError)
     return tensors
 
 
@@ -354,7 +366,7 @@ def _length(x):
 def at_least(name, change):
     """atleast_<n>d from what it does with one tensor."""
     def function(*tensors):
-        made = tuple(change(t) for t in tensor_list(tensors))
+        made = tuple(change(t) for t in tensor_list(name, tensors))
         return made if len(tensors) != 1 or isinstance(tensors[0], (tuple, list)) else made[0]
 
     function.__name__ = name

@@ -12,7 +12,7 @@ from flambeau.ops.kinds import Composite, View
 from flambeau.ops.out import with_out
 from flambeau.ops.reinterpret import detach, view_as_complex, view_as_real
 from flambeau.ops.samples import ulps, unary_samples
-from flambeau.ops.shape import atleast_1d, atleast_2d, atleast_3d, ravel, tensor_list
+from flambeau.ops.shape import atleast_1d, atleast_2d, atleast_3d, only_tensors, ravel, tensor_list
 from flambeau.types.device import placed
 from flambeau.types.dtype import bool_
 from flambeau.ops.spec import FUNCTIONS, REGISTRY, as_int, op, public, write_out
@@ -267,7 +267,7 @@ def triu_indices(row, col, offset=0, *, dtype=None, device=None, layout=None, re
 
 # ---------------------------------------------------------------------------------- joined
 def _non_empty(name, tensors):
-    tensors = tuple(tensors)
+    tensors = only_tensors(name, tensors)
     if not tensors:
         fail(name, f"{name} expects a non-empty TensorList")
     return tensors
@@ -324,7 +324,7 @@ def block_diag(*tensors):
 @public(method=False)
 def meshgrid(*tensors, indexing=None):
     """The coordinates of a grid: vectors of sizes (a, b, ...) expanded to it; 'xy' swaps the first two."""
-    tensors = tensor_list(tensors)
+    tensors = tensor_list("meshgrid", tensors)
     if not tensors:
         fail("meshgrid", "meshgrid expects a non-empty TensorList")
     for t in tensors:
@@ -351,7 +351,7 @@ def meshgrid(*tensors, indexing=None):
 @public(method=False)
 def cartesian_prod(*tensors):
     """All combinations of one element from each vector, as rows; of a single vector the vector."""
-    tensors = tensor_list(tensors)
+    tensors = tensor_list("cartesian_prod", tensors)
     for t in tensors:
         if t.ndim != 1:
             fail("cartesian_prod", "Expect a 1D vector, but got shape", tuple(t.shape))

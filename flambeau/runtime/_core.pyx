@@ -30,6 +30,7 @@ cdef extern from *:
     #define fl_set_grad_enabled(m) (fl_grad_enabled = (m))
     #define fl_set_watch(m) (fl_watch = (m))
     #define FLAMBEAU_TYPE_DICT(t) ((t)->tp_dict)
+    #define FLAMBEAU_OPEN_TYPE(t, name) ((t)->tp_flags &= ~Py_TPFLAGS_IMMUTABLETYPE, (t)->tp_name = (name))
     #define PyTuple_items(t) (((PyTupleObject *)(t))->ob_item)
     """
     int fl_mode

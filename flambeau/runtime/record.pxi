@@ -23,6 +23,21 @@ def configure(dtypes, device, hooks):
     _HOOKS.update(hooks)
 
 
+cdef extern from *:
+    void flambeau_open_type "FLAMBEAU_OPEN_TYPE"(PyTypeObject*, const char*) noexcept
+
+
+cdef bytes _TENSOR_NAME = b""
+
+
+def name_tensor_type(str module):
+    """The module that the class Tensor says it is from. Attributes of the class can be set from then on, as those of
+    PyTorch's can: programs replace methods."""
+    global _TENSOR_NAME
+    _TENSOR_NAME = module.encode() + b".Tensor"
+    flambeau_open_type(<PyTypeObject*>Tensor, _TENSOR_NAME)
+
+
 def set_hook(str name, function):
     """Install the Python function that the runtime calls under `name`."""
     _HOOKS[name] = function

@@ -1,10 +1,12 @@
 """Tensors as people use them: the native record with its methods, creation, indexing, gradients, files."""
 
+from flambeau.base.choices import names
 from flambeau.runtime import _core
 from flambeau.runtime._core import Size, Tensor
 from flambeau.types import dtype as _dtypes
 from flambeau.types.device import CPU
 
+_core.name_tensor_type(names.module)
 _core.configure(_dtypes.ALL, CPU, {"prefix": lambda: _dtypes.repr_prefix()})
 
 import flambeau.compiler  # noqa: E402, F401 - installs the compiler for the ops

@@ -66,9 +66,10 @@ def _multinomial_of_stream(input, num_samples, replacement, generator):
 
 def _fail_for(problem):
     if problem == 1:
-        raise RuntimeError("probability tensor contains either `inf`, `nan` or element < 0")
+        fail("multinomial", "probability tensor contains either `inf`, `nan` or element < 0",
+             hint="the weights of classes: softmax(logits, -1), say")
     if problem == 2:
-        raise RuntimeError("invalid multinomial distribution (sum of probabilities <= 0)")
+        fail("multinomial", "invalid multinomial distribution (sum of probabilities <= 0)")
 
 
 def _check_weights(input, num_samples, replacement):
@@ -86,11 +87,12 @@ def _check_counts(input, num_samples, replacement):
     if not input.is_floating_point():
         fail("multinomial", "only floating point weights are taken", input.dtype, kind=DTypeError)
     if input.ndim not in (1, 2):
-        raise RuntimeError("prob_dist must be 1 or 2 dim")
+        fail("multinomial", "prob_dist must be 1 or 2 dim", f"{input.ndim} axes")
     if num_samples <= 0:
-        raise RuntimeError("cannot sample n_sample <= 0 samples")
+        fail("multinomial", "cannot sample n_sample <= 0 samples", num_samples)
     if not replacement and num_samples > input.shape[-1]:
-        raise RuntimeError("cannot sample n_sample > prob_dist.size(-1) samples without replacement")
+        fail("multinomial", "cannot sample n_sample > prob_dist.size(-1) samples without replacement",
+             f"{num_samples} samples of {input.shape[-1]} classes", hint="replacement=True draws a class again")
 
 
 def _checked_weights(input, num_samples, replacement):
@@ -100,9 +102,9 @@ def _checked_weights(input, num_samples, replacement):
     _check_counts(input, num_samples, replacement)
     weights = input.detach().to(float64).numpy()
     if not (numpy.isfinite(weights) & (weights >= 0)).all():
-        raise RuntimeError("probability tensor contains either `inf`, `nan` or element < 0")
+        _fail_for(1)
     if (weights.sum(-1) <= 0).any():
-        raise RuntimeError("invalid multinomial distribution (sum of probabilities <= 0)")
+        _fail_for(2)
     return weights
 
 
@@ -115,12 +117,12 @@ def _result(made, out):
 
 def normal(mean, std=1.0, size=None, *, generator=None, out=None, dtype=None, layout=None, device=None,
            requires_grad=False):
-    """Normal random numbers; `mean` and `std` are tensors (broadcast together) or numbers, numbers both need a `size`."""
+    """Normal random numbers of `mean` and `std`: tensors, broadcast together, or numbers; two numbers need a `size`."""
     smallest = std
     if isinstance(std, Tensor):
         smallest = float(std.min()) if std.numel() else 0.0
     if smallest < 0:
-        raise RuntimeError(f"normal expects std >= 0.0, but found std {smallest:g}")
+        fail("normal", f"normal expects std >= 0.0, but found std {smallest:g}")
     if size is not None:
         made = create.empty(size, dtype=dtype, device=device).normal_(mean, std, generator=generator)
         return _result(made.requires_grad_(True) if requires_grad else made, out)
@@ -141,7 +143,7 @@ def poisson(input, generator=None):
         fail("poisson", "expected rates are floating point", input.dtype, kind=NotImplementedError)
     rates = input.detach().to(float64).numpy()
     if not (rates >= 0).all():
-        raise RuntimeError("invalid Poisson rate, expected rate to be non-negative")
+        fail("poisson", "invalid Poisson rate, expected rate to be non-negative")
     if chosen.pytorch:
         return stream.counts("poisson", input, input, generator=generator).to(input.dtype)
     return _from_host(_host_generator(generator).poisson(rates), input.dtype)
@@ -197,7 +199,7 @@ def _uniform(self, generator):
 def exponential_(self, lambd=1, *, generator=None):
     """Fill with exponential random numbers of the rate `lambd`."""
     if not lambd > 0:
-        raise RuntimeError(f"exponential_ expects lambda > 0.0, but found lambda={lambd}")
+        fail("exponential_", f"exponential_ expects lambda > 0.0, but found lambda={lambd}")
     _need_floating(self, "exponential_")
     if stream.can_fill(self):
         check_write("exponential_", self)
@@ -208,7 +210,7 @@ def exponential_(self, lambd=1, *, generator=None):
 def geometric_(self, p, *, generator=None):
     """Fill with the number of trials, of probability p, until the first success."""
     if not 0 < p < 1:
-        raise RuntimeError(f"geometric_ expects p to be in (0, 1), but got p={p}")
+        fail("geometric_", f"geometric_ expects p to be in (0, 1), but got p={p}")
     if stream.can_fill(self):
         check_write("geometric_", self)
         return stream.shaped(self, generator, stream.GEOMETRIC, math.log1p(-p))
@@ -219,7 +221,7 @@ def geometric_(self, p, *, generator=None):
 def log_normal_(self, mean=1, std=2, *, generator=None):
     """Fill with exponentials of normal random numbers."""
     if not std > 0:
-        raise RuntimeError(f"log_normal_ expects std > 0.0, but found std={std}")
+        fail("log_normal_", f"log_normal_ expects std > 0.0, but found std={std}")
     _need_floating(self, "log_normal_")
     if stream.can_fill(self):
         check_write("log_normal_", self)
@@ -231,7 +233,7 @@ def log_normal_(self, mean=1, std=2, *, generator=None):
 def cauchy_(self, median=0, sigma=1, *, generator=None):
     """Fill with random numbers of the Cauchy distribution."""
     if not sigma > 0:
-        raise RuntimeError(f"cauchy_ expects sigma > 0.0, but found sigma={sigma}")
+        fail("cauchy_", f"cauchy_ expects sigma > 0.0, but found sigma={sigma}")
     _need_floating(self, "cauchy_")
     if stream.can_fill(self):
         check_write("cauchy_", self)

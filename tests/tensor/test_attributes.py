@@ -61,3 +61,16 @@ def test_grad_dtype_is_the_dtype():
     x.grad_dtype = fl.float64
     with pytest.raises(NotImplementedError):
         x.grad_dtype = fl.float16
+
+
+def test_programs_may_replace_methods():
+    assert repr(fl.Tensor) == "<class 'flambeau.Tensor'>"
+    fl.Tensor.doubled = lambda self: self * 2
+    plain = fl.Tensor.__repr__
+    try:
+        fl.Tensor.__repr__ = lambda self: "hidden"
+        assert fl.ones(2).doubled().tolist() == [2, 2] and repr(fl.ones(2)) == "hidden"
+    finally:
+        fl.Tensor.__repr__ = plain
+        del fl.Tensor.doubled
+    assert repr(fl.ones(1)) == "tensor([1.])" and not hasattr(fl.Tensor, "doubled")
