@@ -5,6 +5,7 @@ Each command is a function `run(options) -> exit status` in a module of its own,
 """
 
 import importlib
+import os
 import sys
 
 STAGES = ("graph", "loops", "llvm", "asm")
@@ -13,7 +14,16 @@ STAGES = ("graph", "loops", "llvm", "asm")
 def main(arguments=None):
     """Run the command line `arguments` (a list, by default this process's) and return the exit status."""
     options = make_parser().parse_args(arguments)
-    return importlib.import_module(f"flambeau.cli.{options.command}").run(options)
+    run = importlib.import_module(f"flambeau.cli.{options.command}").run
+    if options.command in ("run", "show"):          # what a script does with its pipes is its own matter
+        return run(options)
+    try:
+        status = run(options)
+        sys.stdout.flush()
+    except BrokenPipeError:                         # `flambeau ops | head`: the reader has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    return status
 
 
 def make_parser():

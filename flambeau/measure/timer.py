@@ -4,6 +4,7 @@ import enum
 import textwrap
 import timeit
 
+from flambeau.base.errors import fail
 from flambeau.measure.measurement import Measurement, TaskSpec
 from flambeau.runtime import _core
 
@@ -78,6 +79,8 @@ class Timer:
 
     def timeit(self, number=1000000):
         """A Measurement of one block of `number` runs, after some to warm up."""
+        if number < 1:
+            fail("Timer.timeit", "a statement runs at least once", f"number={number}", kind=ValueError)
         with _threads(self._task_spec.num_threads):
             self._timer.timeit(max(number // 100, 2))
             return self._measurement(number, [next(self._blocks(number))])

@@ -230,11 +230,16 @@ def renamed(kwargs):
     return kwargs
 
 
-def with_numpy_names(function):
-    """The function itself, or one that takes `axis` for its `dim` too."""
+def renames(function):
+    """True for a function that has a parameter `dim`, and none called `axis`."""
     code = inspect.unwrap(function).__code__
     names = code.co_varnames[:code.co_argcount + code.co_kwonlyargcount]
-    if "dim" not in names or "axis" in names or getattr(function, "takes_numpy_names", False):
+    return "dim" in names and "axis" not in names
+
+
+def with_numpy_names(function):
+    """The function itself, or one that takes `axis` for its `dim` too."""
+    if not renames(function) or getattr(function, "takes_numpy_names", False):
         return function
 
     @functools.wraps(function)

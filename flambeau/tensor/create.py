@@ -447,7 +447,7 @@ def randint(*args, generator=None, dtype=int64, device=None, requires_grad=False
         high = args.pop()
     low = args.pop() if args else 0 if low is None else low
     if high <= low:
-        raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
+        fail("random_", f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
     return _drawn(draws.integer_like, stream.integers, sizes_of((size,)), dtype, device, requires_grad,
                   generator, int(low), int(high))
 
@@ -485,6 +485,7 @@ def bernoulli(input, p=None, *, generator=None, out=None):
         return empty_like(input, memory_format="contiguous_format").bernoulli_(p, generator=generator)
     if input.dtype.kind != "f":
         fail("bernoulli", "probabilities must be floating point", input.dtype, kind=DTypeError)
+    stream.check_probabilities("bernoulli", input)
     if stream.can_fill(input):
         made = stream.below(new(tuple(input.shape), input.dtype, None), input, generator)
     else:

@@ -1,7 +1,7 @@
 """Draws from distributions: `multinomial`, `normal`, ... and the methods that fill a tensor with draws.
 
-Continuous ones are made of uniform or normal elements; `poisson` and `binomial` are drawn by NumPy from a seed that
-is a draw of ours. From PyTorch's stream (`stream.py`) all take the numbers that PyTorch takes.
+Continuous ones are made of uniform or normal elements; `poisson` and `binomial` are drawn by NumPy from a seed
+that is a draw of ours. From PyTorch's stream (`stream.py`) all take the numbers that PyTorch takes.
 """
 
 import math
@@ -92,7 +92,8 @@ def _check_counts(input, num_samples, replacement):
         fail("multinomial", "cannot sample n_sample <= 0 samples", num_samples)
     if not replacement and num_samples > input.shape[-1]:
         fail("multinomial", "cannot sample n_sample > prob_dist.size(-1) samples without replacement",
-             f"{num_samples} samples of {input.shape[-1]} classes", hint="replacement=True draws a class again")
+             f"{num_samples} samples of {input.shape[-1]} classes",
+             hint="replacement=True draws a class again")
 
 
 def _checked_weights(input, num_samples, replacement):
@@ -117,7 +118,8 @@ def _result(made, out):
 
 def normal(mean, std=1.0, size=None, *, generator=None, out=None, dtype=None, layout=None, device=None,
            requires_grad=False):
-    """Normal random numbers of `mean` and `std`: tensors, broadcast together, or numbers; two numbers need a `size`."""
+    """Normal random numbers of `mean` and `std`, tensors broadcast together or numbers; two numbers need `size`.
+    """
     smallest = std
     if isinstance(std, Tensor):
         smallest = float(std.min()) if std.numel() else 0.0

@@ -76,6 +76,8 @@ def get_item(x, index):
     if len(items) == 1 and items[0].dtype is bool_ and items[0].ndim:
         return _masked(x, items[0])
     items = _expand_masks(x, items)
+    if len(items) == 1 and hasattr(type(x), "_facts") and items[0].ndim == 1:
+        return index_select(x, 0, items[0])         # sparse or nested: rows by their places
     if by_ops or not 1 <= len(items) <= x.ndim:
         return _advanced(x, items)
     last = items[-1]

@@ -223,7 +223,7 @@ def uniform_(self, a=0.0, b=1.0, *, generator=None):
 def normal_(self, mean=0.0, std=1.0, *, generator=None):
     """Fill with normal random numbers."""
     if not std >= 0:
-        raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
+        fail("normal_", f"normal expects std >= 0.0, but found std {std:g}")
     check_write("normal_", self)
     if stream.can_fill(self):
         return stream.normal(self, generator, mean, std)
@@ -232,8 +232,7 @@ def normal_(self, mean=0.0, std=1.0, *, generator=None):
 
 def bernoulli_(self, p=0.5, *, generator=None):
     """Fill with 1 where a uniform number is below p, else 0."""
-    if not isinstance(p, Tensor) and not 0 <= p <= 1:
-        raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={p}")
+    stream.check_probabilities("bernoulli_", p)
     check_write("bernoulli_", self)
     if stream.can_fill(self):
         if isinstance(p, Tensor):
@@ -248,7 +247,7 @@ def random_(self, low=None, high=..., *, generator=None):
     if high is ...:
         low, high = 0, low
     if low is not None and high is not None and low >= high:
-        raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
+        fail("random_", f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
     check_write("random_", self)
     if stream.can_fill(self):
         if high is None:

@@ -1,9 +1,9 @@
 """Generators, and the choice of the stream that all of them draw from.
 
-'counter': a seed and a count of draws; each draw gets a key of its own, from which the kernels make its elements
-(docs/decisions/0010-counter-based-random.md). 'pytorch': the Mersenne Twister, with PyTorch's draws in PyTorch's
-order (`stream.py`). The choice holds for the process: `set_stream`, or `using_stream` for a while. Importing the
-facade chooses 'pytorch'.
+'counter': a seed and a count of draws; each draw gets a key of its own, from which kernels make its elements
+(docs/decisions/0010-counter-based-random.md). 'pytorch': the Mersenne Twister, with PyTorch's draws in
+PyTorch's order (`stream.py`). The choice holds for the process: `set_stream`, or `using_stream` for a while.
+Importing the facade chooses 'pytorch'.
 """
 
 import contextlib
@@ -12,6 +12,7 @@ import os
 import threading
 
 from flambeau.base.choices import chosen, set_stream
+from flambeau.base.errors import ArgumentError, fail
 from flambeau.ops.random import GAMMA, mix
 from flambeau.runtime._core import MersenneTwister, Tensor, empty_strided
 from flambeau.types.device import as_device, missing
@@ -23,6 +24,14 @@ WORD64 = 1 << 64
 
 class SeedError(ValueError, RuntimeError):
     """A seed that does not fit 64 bits: PyTorch raises either, depending on the call."""
+
+
+def _whole(seed):
+    """A seed as an int, by int()'s own rules."""
+    try:
+        return int(seed)
+    except (TypeError, ValueError) as error:
+        fail("manual_seed", str(error), repr(seed), "a whole number", kind=type(error))
 
 
 @contextlib.contextmanager
@@ -57,7 +66,7 @@ class Generator:
 
     def manual_seed(self, seed):
         """Start again from `seed`; returns the generator."""
-        seed = int(seed)
+        seed = _whole(seed)
         if not -(1 << 63) <= seed < WORD64:
             raise SeedError(f"Overflow when unpacking long long: the seed {seed} does not fit 64 bits")
         self.seed_value, self.draws = seed % WORD64, 0
@@ -99,7 +108,8 @@ class Generator:
     def set_state(self, state):
         """Take over what `get_state` gave; returns the generator."""
         if not isinstance(state, Tensor) or state.dtype is not uint8:
-            raise TypeError("RNG state must be a torch.ByteTensor")
+            fail("set_state", "RNG state must be a torch.ByteTensor",
+                 getattr(state, "dtype", type(state).__name__), "what get_state() gave", kind=ArgumentError)
         state = state.contiguous()
         self._take(ctypes.string_at(state.data_ptr(), state.numel()))
         return self
@@ -172,6 +182,16 @@ def set_rng_state(state):
     default_generator.set_state(state)
 
 
+def source_of(generator):
+    """`generator`, or the default one for None; TypeError for anything else."""
+    if generator is None:
+        return default_generator
+    if not isinstance(generator, Generator):
+        fail("generator", "a source of random numbers is a Generator or None", type(generator).__name__,
+             hint="generator=Generator().manual_seed(0)", kind=ArgumentError)
+    return generator
+
+
 def next_key(generator=None):
     """The key of the next draw of `generator` (None: the default one)."""
-    return (default_generator if generator is None else generator).key()
+    return source_of(generator).key()

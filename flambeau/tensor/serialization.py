@@ -142,7 +142,7 @@ def _read_stream(stream, name, options):
     if not start:
         fail(
             "load",
-            f"{name}: the file is empty",
+            f"{name}: an empty file",
             kind=EmptyFile,
             hint="it was cut off while it was written or copied",
         )

@@ -1,19 +1,20 @@
 """PyTorch's stream of random numbers: what its CPU build draws after the same seed, in the same order.
 
-Numbers are drawn in the order in which a tensor lies in memory. The twister (runtime/twister.h) fills row-major
-memory of float32, float64, int64 and bool; other dtypes and gaps in memory are filled from such a tensor. Each
-function here fills a tensor that has memory, outside the tape; `generator` None is the default one.
+Numbers are drawn in the order in which a tensor lies in memory. The twister (runtime/twister.h) fills
+row-major memory of float32, float64, int64 and bool; other dtypes and gaps in memory are filled from such a
+tensor. Each function here fills a tensor that has memory, outside the tape; `generator` None is the default.
 """
 
 import functools
 import math
 
+from flambeau.base.errors import fail
 from flambeau.ops.reinterpret import view_as_real
 from flambeau.ops.view import kept_strides
 from flambeau.ops.wrapped import drawn, is_wrapped, running
 from flambeau.ops.write import write
 from flambeau.runtime import _core
-from flambeau.tensor.rng import chosen, default_generator
+from flambeau.tensor.rng import chosen, default_generator, source_of
 from flambeau.types.dtype import bool_, float32, float64, int64
 
 WIDE_FROM = 1 << 28         # ranges of integers from this on take two words a number
@@ -27,7 +28,7 @@ def can_fill(tensor):
 
 
 def twister(generator):
-    return (default_generator if generator is None else generator).twister
+    return source_of(generator).twister
 
 
 def fill(out, dtype, draw):
@@ -111,6 +112,19 @@ def kept(out, generator=None, p=0.5):
     """1 with probability `p`, else 0."""
     source = twister(generator)
     return fill(out, bool_, lambda t: source.below(t, p))
+
+
+def check_probabilities(name, p):
+    """RuntimeError where a probability, or an element of a tensor of them, lies outside [0, 1]."""
+    low = high = p
+    if isinstance(p, _core.Tensor):
+        if is_wrapped(p) or p.is_shape_only or not p.numel():
+            return
+        low, high = p.detach().min().item(), p.detach().max().item()
+    if not (low >= 0 and high <= 1):
+        got = f"p={p}" if low is p else f"elements from {low:g} to {high:g}"
+        fail(name, f"{name} expects p to be in [0, 1], but got {got}",
+             hint="sigmoid(logits) lies there; clamp(p, 0, 1) takes off what rounding left over")
 
 
 def below(out, probabilities, generator=None):

@@ -206,6 +206,8 @@ def read(stream, name, options):
         )
     try:
         return _read_zip(stream, name, options) if start.startswith(b"PK") else _read_legacy(stream, options)
+    except torch_places.UnknownPlace:
+        raise
     except UnknownGlobal as error:
         _refuse_global(name, error, options)
     except _DAMAGED as error:

@@ -14,8 +14,8 @@ class UnknownPlace(RuntimeError, ValueError):
 def register_package(priority, tagger, deserializer):
     """Add a kind of place; those of a small `priority` are asked first.
 
-    `tagger(storage)` names the place of a storage or returns None; `deserializer(storage, location)` brings a storage
-    to a place or returns None.
+    `tagger(storage)` names the place of a storage or returns None; `deserializer(storage, location)` brings a
+    storage to a place or returns None.
     """
     _PACKAGES.append((priority, tagger, deserializer))
     _PACKAGES.sort(key=lambda row: row[0])
@@ -53,7 +53,7 @@ def default_restore_location(storage, location):
         )
     fail(
         "load",
-        f"the file has tensors of the device {location}, and there is none here",
+        f"tensors of the file belong on the device {location}, and there is none here",
         location,
         "'cpu'",
         hint=f"torch.load(f, map_location='cpu') brings them here ({name} is not available, so "

@@ -108,7 +108,7 @@ def test_copies_and_repr(name):
 
 
 def test_repr():
-    assert repr(D.Normal(0.0, 1.0)) == "Normal(loc: tensor(0.), scale: tensor(1.))"
+    assert repr(D.Normal(0.0, 1.0)) == "Normal(loc: 0.0, scale: 1.0)"       # as PyTorch: a number, where it is one
     assert repr(D.Categorical(t(1.0, 1.0))) == "Categorical(probs: flambeau.Size([2]))"
 
 

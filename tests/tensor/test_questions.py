@@ -89,8 +89,10 @@ def test_default_tensor_type():
         with pytest.warns(UserWarning, match="deprecated"):
             fl.set_default_tensor_type("torch.FloatTensor")
     assert fl.get_default_dtype() is fl.float32
-    with pytest.raises(ValueError, match="invalid type"):
+    with pytest.raises(RuntimeError, match="no CUDA device here"):
         fl.set_default_tensor_type("torch.cuda.FloatTensor")
+    with pytest.raises(ValueError, match="invalid type"):
+        fl.set_default_tensor_type("torch.FloaterTensor")
 
 
 def test_storages():

@@ -155,7 +155,7 @@ def test_corrupt_data_and_header(saved):
 
 
 @pytest.mark.parametrize("content, what", [
-    (b"", "the file is empty"), (b"PK\3\4" + b"x" * 100, "zip"), (b"\x80\2}q\0." * 20, "pickle"),
+    (b"", "an empty file"), (b"PK\3\4" + b"x" * 100, "zip"), (b"\x80\2}q\0." * 20, "pickle"),
     (b"hello" * 30, "hello"),
 ])
 def test_other_files(tmp_path, content, what):

@@ -8,6 +8,7 @@ builder's module under its name. A file is looked for in `$TORCH_HOME/hub/checkp
 `~/.cache/torch`), then fetched.
 """
 
+import difflib
 import fnmatch
 import functools
 import importlib
@@ -42,6 +43,12 @@ class Weights:
         return f"Weights(url={self.url!r})"
 
 
+class UnknownWeights(ValueError, KeyError):
+    """A name that is none of an enum of weights."""
+
+    __str__ = Exception.__str__
+
+
 class WeightsEnum(Enum):
     """The weights of one model; DEFAULT is the best."""
 
@@ -49,7 +56,11 @@ class WeightsEnum(Enum):
     def verify(cls, obj):
         """`obj` (a member, its name, or None) as a member or None."""
         if isinstance(obj, str):
-            return cls[obj.removeprefix(f"{cls.__name__}.")]
+            name = obj.removeprefix(f"{cls.__name__}.")
+            if name not in cls.__members__:
+                fail("weights", f"{cls.__name__} has no such member", repr(name),
+                     ", ".join(cls.__members__), kind=UnknownWeights)
+            return cls[name]
         if obj is not None and not isinstance(obj, cls):
             raise TypeError(f"Invalid Weight class provided; expected {cls.__name__} but received "
                             f"{type(obj).__name__}.")
@@ -195,7 +206,9 @@ def get_model_builder(name):
     """The function that builds the model called `name`."""
     package = names().get(name.lower())
     if package is None:
-        raise ValueError(f"Unknown model {name}")
+        near = difflib.get_close_matches(name.lower(), names(), 3)
+        fail("models", f"Unknown model {name}", kind=ValueError,
+             hint=f"near to it: {', '.join(near)}" if near else "list_models() names those there are")
     return getattr(importlib.import_module(package), name.lower())
 
 
