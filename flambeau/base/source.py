@@ -15,7 +15,7 @@ _NATIVE = _PACKAGE + "/runtime/"        # how compiled frames name their files
 # what calls a program's functions in other processes and threads, or waits for them: no line of the program
 _LIBRARY = os.path.dirname(os.__file__) + os.sep
 _STARTERS = tuple(_LIBRARY + name for name in (
-    "multiprocessing" + os.sep, "concurrent" + os.sep, "threading.py", "selectors.py"))
+    "importlib" + os.sep, "multiprocessing" + os.sep, "concurrent" + os.sep, "threading.py", "selectors.py"))
 _OWN = (PACKAGE_FOLDER, _NATIVE, "<frozen ", *_STARTERS)
 
 

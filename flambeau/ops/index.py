@@ -132,6 +132,7 @@ def launch(planner, kernel, operands, whole, index_count, dim):
 class IndexSelect(AlongAxis):
     """out[..., c, ...] = input[..., index[c], ...] along `dim`."""
 
+    looks_at_sizes = False
     signature = "input, dim, index"
     operands = ("input", "index")
 

@@ -210,6 +210,7 @@ class Template(Op):
     """
 
     takes_epilogue = False      # elementwise nodes behind it may be computed by its kernel
+    looks_at_sizes = True
     infer_shape = None
     infer_dtype = None
     lower = None

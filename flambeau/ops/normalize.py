@@ -341,6 +341,7 @@ class LayerNorm(Normalization):
 class BatchNorm(Normalization):
     """Normalises each channel, axis 1 of the input."""
 
+    looks_at_sizes = True
     samples = None
 
     def prepare(self, values):

@@ -194,7 +194,8 @@ class TorchFunctionMode:
     """
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} is a TorchFunctionMode without a __torch_function__: "
+                                  "it gets every call, and returns func(*args, **(kwargs or {})) to let it be")
 
     def __enter__(self):
         open_doors()

@@ -4,6 +4,7 @@ The compiler stands above this layer; it is installed with `install` and asked f
 """
 
 import inspect
+import threading
 from dataclasses import dataclass, field
 
 from flambeau.base.errors import ArgumentError, fail
@@ -60,11 +61,13 @@ class Signature:
 def elementwise_plan(operation, operands, attrs):
     """The PointwisePlan of an elementwise op for these operands (Tensors and numbers)."""
     codes = tuple(_code(o) for o in operands)
-    key = (codes, tuple(attrs.items()))
-    plan = operation.native.plans.get(key)
+    given = _core.signature_of(tuple(attrs.values()), 0, tuple(attrs))
+    plan = None if given is None else operation.native.plans.get((codes, given))
     if plan is None:
-        plan = operation.native.plans[key] = _make_elementwise(operation, codes, attrs)
-    _LAST[operation] = plan
+        plan = _make_elementwise(operation, codes, attrs)
+        if given is not None:
+            operation.native.plans[codes, given] = plan
+    _LAST.plans[operation] = plan
     return plan
 
 
@@ -130,7 +133,7 @@ def run(operation, values):
     if any(map(is_sizes_only, values.values())):
         return sizes_only(operation, values)
     plan, operands = plan_of(operation, values)
-    _LAST[operation] = plan
+    _LAST.plans[operation] = plan
     return _core.run_planned(operation.native, plan, operands)
 
 
@@ -161,17 +164,24 @@ def remember_view(operation, args, kwargs, values, result):
     _core.remember_view(operation.native, (*args, *kwargs.values()), tuple(kwargs) or None, args[0], result, attrs)
 
 
-_LAST = {}          # op -> the plan its last call ran, until `remember` takes it
+class _Last(threading.local):
+    """This thread's plans: op -> the plan that the call in progress ran, until `remember` takes it."""
+
+    def __init__(self):
+        self.plans = {}
+
+
+_LAST = _Last()
 
 
 def forget(operation):
-    """The plan that ran last was for other operands than the call's: it must not be found by them."""
-    _LAST.pop(operation, None)
+    """The plan that ran last was for another call, or for other operands than the call's: it is not to be remembered."""
+    _LAST.plans.pop(operation, None)
 
 
 def remember(operation, args, kwargs, values, result=None):
     """Let the native path find the plan of a call like this one next time."""
-    plan = _LAST.pop(operation, None)
+    plan = _LAST.plans.pop(operation, None)
     given = (*args, *kwargs.values())
     if plan is None or len(given) > 16 or (kwargs and operation.native.operand_mask >> len(args)):
         return
@@ -189,10 +199,9 @@ def remember(operation, args, kwargs, values, result=None):
         return
     key = _core.signature_of(given, mask, tuple(kwargs) or None)
     if key is not None:
-        try:
-            operation.native.plans[key] = plan
-        except TypeError:
-            pass                # an argument that cannot be a key
+        operation.native.plans[key] = plan
+        if operation.looks_at_sizes:
+            plan.allow_sizes(tuple(o for o in operands if isinstance(o, Tensor)))
 
 
 def make_plan(operation, values, operands, attrs):

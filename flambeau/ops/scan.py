@@ -28,6 +28,7 @@ class Scan(Template):
     """Takes `dim`; each element of the result depends on the elements before it."""
 
     kind = "scan"
+    looks_at_sizes = False
     signature = "input, dim"
     dtypes = NUMBERS
     samples = unary_samples()

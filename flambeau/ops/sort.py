@@ -65,6 +65,7 @@ class Sort(Ordered):
     """(values, indices): the elements along `dim` in ascending or descending order; always stable."""
 
     signature = "input, dim=-1, descending=False, *, stable=False"
+    looks_at_sizes = False
     cases = ({"dim": -1}, {"dim": 0, "descending": True})
 
     def prepare(self, values):

@@ -47,6 +47,7 @@ class Op:
     differentiable = True
     internal = False            # not a name of `flambeau`, nor a method
     remembered = True           # a call may be found by its signature next time, without `prepare`
+    looks_at_sizes = False      # `prepare` refuses or changes sizes: only calls with sizes it has seen are found again
     alias_names = ()
     derivative = None
     recorded = None             # recorded(values): the call in other ops, for derivatives of an op that has none itself
@@ -286,14 +287,15 @@ def bind(operation, args, kwargs):
     tracer = _find_tracer(values)
     if tracer is not None:
         return operation.trace(tracer, values)
+    if not operation.remembered:
+        result = operation.eager(values)
+        return result if out is None else write_out(operation, out, result)
+    from flambeau.ops import plans
+    plans.forget(operation)                 # of a call that failed, or that wrote to out=
     result = operation.eager(values)
     if out is not None:
         return write_out(operation, out, result)
-    if operation.remembered:
-        from flambeau.ops import plans
-        if operation.native.arity == len(args) and not kwargs:
-            plans.forget(operation)         # the native path looks such calls up in a table
-            return result
+    if operation.native.arity != len(args) or kwargs:       # else the native path looks such calls up in a table
         (plans.remember_view if operation.kind == "view" else plans.remember)(operation, args, kwargs, values, result)
     return result
 

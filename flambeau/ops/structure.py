@@ -62,8 +62,9 @@ def flip(input, *args, dims=()):
 
 
 def _sizes(values):
-    """f(1, 2) and f((1, 2)) alike."""
-    return tuple(values[0]) if len(values) == 1 and not isinstance(values[0], int) else values
+    """f(1, 2) and f((1, 2)) alike; also a 0-d tensor is one number."""
+    is_one = len(values) == 1 and not isinstance(values[0], int) and getattr(values[0], "ndim", 1)
+    return tuple(values[0]) if is_one else values
 
 
 @public()

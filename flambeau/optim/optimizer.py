@@ -54,6 +54,9 @@ class Optimizer:
         self.state = defaultdict(dict)
         self.param_groups = []
         self._make_hooks()
+        if hasattr(params, "parameters"):
+            raise TypeError(f"[optimizer] a {type(params).__name__} is no list of parameters\n"
+                            "  hint: pass model.parameters()")
         groups = list(params)
         if not groups:
             raise ValueError("optimizer got an empty parameter list")
@@ -75,7 +78,7 @@ class Optimizer:
         Returns:
             What `closure` returned, or None without one.
         """
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} says in step() how parameters change")
 
     def _update_groups(self, closure, update):
         """The body of most steps: run `closure` with gradients on, let `update(group, updates)` of every group add to

@@ -55,7 +55,7 @@ class LRScheduler:
 
     def get_lr(self):
         """The learning rate of every group for the epoch `last_epoch`."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} says in get_lr() the rate of every group")
 
     def get_last_lr(self):
         """The learning rates set last."""

@@ -390,7 +390,8 @@ cdef bint set_item(Tensor t, index, value) except -1:
     if status == 0:
         return put_window(t, &w, value)
     if not is_plain(<PyObject*>index) or (t.needs_grad and fl_grad_enabled) or not t.contiguous_ \
-            or t.numel_ * _ITEMSIZE[t.code] > MOST_CREATED or (<Tensor>index).storage is None:
+            or t.numel_ * _ITEMSIZE[t.code] > MOST_CREATED or (<Tensor>index).storage is None \
+            or (<Tensor>index).storage is t.storage:
         return False
     if (<Tensor>index).code == 0:
         return put_masked(t, <Tensor>index, value)

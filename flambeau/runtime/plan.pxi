@@ -3,6 +3,7 @@
 # A plan's registers are int64: constants, then what `loads` takes from the operands, then what `code` computes.
 # Buffers are new memory (outputs and temporaries); steps launch kernels; outputs are buffers or views.
 
+DEF MOST_SIZES = 4096        # sets of sizes kept for one plan
 DEF NEST_STEP = 0
 DEF POINTWISE_STEP = 1
 DEF HOST_STEP = 2
@@ -74,6 +75,7 @@ cdef class Plan:
     cdef object random
     cdef dict rules                      # BackwardRule by the mask of operands that need a gradient
     cdef public object spec
+    cdef set sizes                       # those of calls that Python has let through; None: any will do
     cdef public object bounds            # (index operand, operand that it indexes or -1, axis or size) that calls check
     cdef public object specialise        # function(operands) -> the Plan that is quickest for their sizes, or None
     cdef Plan special                    # what it said for the sizes in the registers,
@@ -108,6 +110,32 @@ cdef class Plan:
         free(self.buffers)
         free(self.returned)
         free(self.in_codes)
+
+
+    def allow_sizes(self, tuple tensors):
+        """Let calls with tensors of these sizes be found by their signature; others go through Python first."""
+        cdef PyObject** items = PyTuple_items(tensors)
+        if self.sizes is None or len(self.sizes) > MOST_SIZES:
+            self.sizes = set()
+        self.sizes.add(all_sizes(items, <int>len(tensors)))
+
+
+
+
+
+cdef object all_sizes(PyObject** items, int count):
+    """The sizes of the tensors among these, one behind the other; None for more than are worth it."""
+    cdef int64_t numbers[64]
+    cdef int i, n = 0
+    cdef Tensor t
+    for i in range(count):
+        if is_tensor(items[i]):
+            t = <Tensor>items[i]
+            if n + t.ndim_ > 64:
+                return None
+            memcpy(numbers + n, t.dims, t.ndim_ * sizeof(int64_t))
+            n += t.ndim_
+    return (<char*>numbers)[:n * sizeof(int64_t)]
 
 
 cdef class Output:

@@ -44,7 +44,7 @@ cdef object make_signature(PyObject** args, Py_ssize_t n, int64_t operand_mask, 
             item = layout_key(<Tensor>args[i])
             tags = tags * 8 + 1
         elif PyFloat_CheckExact(<object>args[i]):
-            item = FLOAT_SCALAR if (operand_mask >> i) & 1 else <object>args[i]
+            item = FLOAT_SCALAR if (operand_mask >> i) & 1 else float_key(<object>args[i])
             tags = tags * 8 + 2
         elif PyBool_Check(<object>args[i]):
             item = <object>args[i]
@@ -80,7 +80,8 @@ cdef tuple several_key(values):
         return None
     n = len(values)
     if n == 0 or not isinstance(values[0], Tensor):
-        return sizes_of(values)
+        key = sizes_of(values)
+        return values_key(values) if key is None else key
     key = PyTuple_New(n + 1)
     for i in range(n):
         item = values[i]
@@ -95,13 +96,39 @@ cdef tuple several_key(values):
 
 
 cdef tuple sizes_of(values):
-    """A tuple, a list of whole numbers or a Size as a tuple; None for another list."""
-    if PyTuple_CheckExact(values):
-        return values
+    """A tuple, a list or a Size of whole numbers as a tuple; None for other values."""
     for value in values:
         if not PyLong_CheckExact(value):
             return None
-    return tuple(values)
+    return values if PyTuple_CheckExact(values) else tuple(values)
+
+
+cdef object float_key(double value):
+    """A float such that what is equal is the same number: -0.0 and 0.0 are not, and a NaN equals itself."""
+    if value != value:
+        return "nan"
+    return "-0.0" if value == 0 and 1 / value < 0 else value
+
+
+cdef tuple values_key(values):
+    """Values of other types with their types, as True, 1 and 1.0 are equal; None if one cannot be part of a key."""
+    cdef list found = [_VALUES]
+    for value in values:
+        if isinstance(value, (tuple, list)):
+            inner = several_key(value)
+            if inner is None:
+                return None
+            found.append(inner)
+        elif PyFloat_CheckExact(value):
+            found.append((float, float_key(value)))
+        elif value is None or isinstance(value, (int, str, _DTYPE)):
+            found.append((type(value), value))
+        else:
+            return None
+    return tuple(found)
+
+
+cdef object _VALUES = object()           # no tuple of numbers or of tensors looks like it
 
 
 cdef object call_planned(NativeOp op, PyObject** args, Py_ssize_t n, PyObject* names):
@@ -136,8 +163,11 @@ cdef object call_planned(NativeOp op, PyObject** args, Py_ssize_t n, PyObject* n
     for i in range(count):
         if is_plain(items[i]) and (<Tensor>items[i]).storage is None:
             return NotImplemented        # a meta tensor: only its sizes are worked out
-    if isinstance(plan, Plan) and (<Plan>plan).bounds is not None and not inside(<Plan>plan, items):
-        return NotImplemented            # an index that is negative or too large: Python knows what to do
+    if isinstance(plan, Plan):
+        if (<Plan>plan).sizes is not None and all_sizes(items, count) not in (<Plan>plan).sizes:
+            return NotImplemented        # sizes that Python has not looked at
+        if (<Plan>plan).bounds is not None and not inside(<Plan>plan, items):
+            return NotImplemented        # an index that is negative or too large: Python knows what to do
     return run_recorded(op, plan, items)
 
 

@@ -31,6 +31,13 @@ cdef object view_key(Tensor x, PyObject** args, Py_ssize_t n, PyObject* names):
             item = sizes_of(item)
             if item is None:
                 raise TypeError("a list that holds no sizes")
+        elif isinstance(item, tuple):
+            item = several_key(item)
+            if item is None:
+                raise TypeError("a tuple that may change")
+        elif not PyLong_CheckExact(item) and item is not None and not PyUnicode_CheckExact(item) \
+                and not isinstance(item, _DTYPE):
+            raise TypeError("a value that may change, or equal one of another type")
         Py_INCREF(item)
         PyTuple_SET_ITEM(key, i, item)
     item = <object>names

@@ -27,7 +27,7 @@ class Live:
     """Memory of a live tensor and its views.
 
     nbytes: its size. shape, dtype: of the largest tensor on it; None if only the graph holds it. source:
-    (file, line) that made it, or None where memory was not recorded. names: how the program reaches it.
+    (file, line) that made it, or None where neither memory nor a graph was recorded. names: how the program reaches it.
     graph: names of the ops that keep it for a backward pass. behind: a tensor that this graph belongs to.
     """
 
@@ -57,7 +57,7 @@ class Live:
 
 class record_lines:      # noqa: N801 - used like the modes
     """Inside, new tensors note the line that made them, for `live_tensors`, `leak_check` and errors of
-    allocation.
+    allocation. Results that a backward pass leads to have their line anyway.
 
     >>> with fl.memory.record_lines():
     ...     x = fl.zeros(1000)
@@ -119,7 +119,9 @@ def _record(found, kept, size, traced, names, containers):
     ops = tuple(kept.ops) if kept else ()
     if kept and not ops and not known:          # a leaf that nothing but the graph refers to
         ops = ("a leaf",)
-    return Live(size, form and form[0], form and form[1], traced and traced[2], tuple(dict.fromkeys(known)),
+    source = traced and traced[2] or next(
+        (t.grad_fn.recorded_at for t in found if isinstance(t.grad_fn, _core.Node)), None)
+    return Live(size, form and form[0], form and form[1], source, tuple(dict.fromkeys(known)),
                 ops, names.get(kept.root, [""])[0] if ops else "")
 
 

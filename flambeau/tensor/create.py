@@ -25,9 +25,10 @@ from flambeau.types.layout import contiguous_strides
 
 
 def sizes_of(size):
-    """(2, 3), ((2, 3),) or a Size -> (2, 3)."""
+    """(2, 3), ((2, 3),) or a Size -> (2, 3); also a 0-d tensor is one size."""
     if len(size) == 1 and not isinstance(size[0], int) and hasattr(size[0], "__iter__"):
-        size = tuple(size[0])
+        if getattr(size[0], "ndim", 1):
+            size = tuple(size[0])
     return tuple(s.__index__() for s in size)
 
 

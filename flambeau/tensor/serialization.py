@@ -96,6 +96,8 @@ def read(f, map_location, pickle_module, weights_only, mmap, encoding):
         raise AttributeError(
             f"[load] expected a path or a file object that can be read, got {type(f).__name__}"
         )
+    if isinstance(f.read(0), str):
+        raise TypeError("[load] the file object is open for text\n  hint: open(path, 'rb'), or io.BytesIO")
     name = getattr(f, "name", None)
     return _read_stream(_seekable(f), name if isinstance(name, str) else "the given file object", options)
 

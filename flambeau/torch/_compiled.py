@@ -6,6 +6,7 @@ becomes an OptimizedModule with the module as `_orig_mod`, a function a function
 
 import functools
 import inspect
+import textwrap
 
 from flambeau.nn import Module
 
@@ -248,6 +249,6 @@ def refused(name, hint="run it as it is; Flambeau does not capture programs yet"
 def source_of(function):
     """The Python text of a function or class, or a note that there is none."""
     try:
-        return inspect.getsource(function)
+        return textwrap.dedent(inspect.getsource(function))
     except (OSError, TypeError):
         return f"# {getattr(function, '__qualname__', function)!s}: its source is not at hand\n"

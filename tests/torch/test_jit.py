@@ -140,10 +140,18 @@ def test_freezing_wants_evaluation():
         torch.jit.freeze(Gate().eval())
 
 
+def test_a_graph_is_text_to_print():
+    scripted, function = torch.jit.script(Gate()), torch.jit.script(lambda x: x + 1)
+    assert "def forward" in str(scripted.graph) and "x + 1" in f"{function.inlined_graph}"
+    method = scripted.__getattr__("forward")
+    assert isinstance(method, torch.jit.ScriptMethod) and str(method.graph) == repr(scripted.graph)
+    assert not hasattr(scripted, "backward")
+
+
 def test_files_are_refused_with_another_way(tmp_path):
     scripted = torch.jit.script(Gate())
     for refused in (lambda: scripted.save(tmp_path / "a.pt"), lambda: torch.jit.save(scripted, tmp_path / "a.pt"),
-                    lambda: torch.jit.script(abs).save("a.pt"), lambda: scripted.graph):
+                    lambda: torch.jit.script(abs).save("a.pt"), lambda: scripted.graph.nodes()):
         with pytest.raises(NotImplementedError, match="hint:"):
             refused()
     with pytest.raises(ValueError, match="does not exist"):

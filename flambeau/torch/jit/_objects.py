@@ -4,6 +4,7 @@ import contextlib
 import functools
 import inspect
 import os
+import textwrap
 import threading
 
 from flambeau.nn import Module
@@ -32,6 +33,23 @@ class TracingCheckError(Exception):
     """Never raised here."""
 
 
+class Graph:
+    """What stands for the graph of a script: its Python text to print. There are no nodes to walk."""
+
+    def __init__(self, code):
+        self._code = code
+
+    def __str__(self):
+        return "graph():\n  # there is none: the Python runs as it is\n" + textwrap.indent(self._code, "  ")
+
+    __repr__ = __str__
+
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return refused(f"torch.Graph.{name}", "`str(graph)` is the Python text")()
+
+
 class ScriptFunction:
     """A function, called as it is."""
 
@@ -47,20 +65,39 @@ class ScriptFunction:
         """The Python text."""
         return source_of(self.__wrapped__)
 
-    graph = inlined_graph = property(refused("torch.jit.ScriptFunction.graph", "`.code` is its Python text"))
+    @property
+    def graph(self):
+        """Text that says what is run, in the place of a graph."""
+        return Graph(self.code)
+
+    inlined_graph = graph
     save = refused("torch.jit.ScriptFunction.save", _NO_FILE)
     save_to_buffer = refused("torch.jit.ScriptFunction.save_to_buffer", _NO_FILE)
 
 
+class ScriptMethod(ScriptFunction):
+    """A method of a ScriptModule, called as it is."""
+
+
 class ScriptModule(Module):
     """The base of what `script` and `trace` make of a module, and of modules written for it."""
+
+    def __getattr__(self, name):
+        if name == "forward":                   # asked for by hand: Python finds it in the class
+            return ScriptMethod(_python_of(self).forward)
+        return super().__getattr__(name)
 
     @property
     def code(self):
         """The Python text of `forward`."""
         return source_of(inspect.unwrap(getattr(type(_python_of(self)), "forward")))
 
-    graph = inlined_graph = property(refused("torch.jit.ScriptModule.graph", "`.code` is its Python text"))
+    @property
+    def graph(self):
+        """Text that says what is run, in the place of a graph."""
+        return Graph(self.code)
+
+    inlined_graph = graph
     save = refused("torch.jit.ScriptModule.save", _NO_FILE)
     save_to_buffer = refused("torch.jit.ScriptModule.save_to_buffer", _NO_FILE)
 
@@ -97,6 +134,8 @@ class RecursiveScriptModule(ScriptModule):
     def __getattr__(self, name):
         if "_python" not in self.__dict__:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        if name == "forward":
+            return ScriptModule.__getattr__(self, name)
         return getattr(self.__dict__["_python"], name)
 
     def __setattr__(self, name, value):
