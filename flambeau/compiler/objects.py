@@ -84,8 +84,26 @@ def load_kernel(kernel, target=None):
 def load_unlowered(kernel, lower):
     """The same for a kernel before the loop stages: `lower(kernel)` runs only if no cache has the object."""
     target = targets.current()
-    key = object_key(source_fingerprint() + show(kernel), target)
-    return load_by_key(key, kernel.name, lambda: llvm.emit(lower(kernel), target), target)
+    return load_by_key(unlowered_key(kernel), kernel.name, lambda: llvm.emit(lower(kernel), target), target)
+
+
+def unlowered_key(kernel):
+    """The name of the object of a kernel before the loop stages."""
+    return object_key(source_fingerprint() + show(kernel), targets.current())
+
+
+def load_known(key, name):
+    """The address of function `name` of the object under `key`; LookupError where no cache has it."""
+    return load_by_key(key, name, _unknown, targets.current())[0]
+
+
+def _unknown():
+    raise LookupError("no cache has the object")
+
+
+def packs():
+    """The functions key -> bytes or None of the packs."""
+    return [installed_pack().get, *_PACKS]
 
 
 def load_by_key(key, name, make_text, target):
@@ -146,7 +164,7 @@ def load_object_bytes(data, name):
 def _load(key, make_text, name, target):
     """((address, data), 'compiled' or 'from_cache')."""
     cache = default_cache()
-    for get in (cache.get, *([] if flags.no_pack else [installed_pack().get, *_PACKS])):
+    for get in (cache.get, *([] if flags.no_pack else packs())):
         data = get(key)
         address = _load_cached(data, name) if data else None
         if address:

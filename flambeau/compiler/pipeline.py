@@ -49,6 +49,11 @@ def watch(function):
         _watchers.remove(function)
 
 
+def is_watched():
+    """True while somebody looks at the forms: then every one of them is made."""
+    return bool(_watchers)
+
+
 def show(name, form):
     for function in _watchers:
         function(name, form)

@@ -1,6 +1,6 @@
 """Graph -> Plan: fusion, lowering of each group, memory, launch list."""
 
-from flambeau.compiler import pipeline
+from flambeau.compiler import known_plans, pipeline
 from flambeau.compiler.epilogue import Epilogue, find as find_finishes
 from flambeau.compiler.fuse import Fusion, RowGroup, identity_map
 from flambeau.compiler.index import Access, Applied, Collector, Number, Reduced, Unfusable, row_map
@@ -21,12 +21,37 @@ def compile_plan(signature, graph):
     graph = pipeline.prepare_graph(graph)
     if is_pointwise(graph):
         return pointwise(signature, graph)
-    plan, planner = plan_graph(signature, graph)
-    if planner.sites:
-        from flambeau.compiler.tune import Specialiser
-        plan.specialise = Specialiser(plan, lambda choices: plan_graph(signature, graph, choices)[0],
-                                      planner.sites, planner.recipe.sources)
+    key = None if pipeline.is_watched() else known_plans.key_of(signature, graph)
+    plan, tunable = (None, False) if key is None else known_plans.find(key, signature, pointwise_family)
+    if plan is None:
+        plan, planner = plan_graph(signature, graph)
+        tunable = bool(planner.sites)
+        if key is not None and planner.recipe.described is not None:
+            known_plans.keep(key, plan.spec, planner.recipe.described, tunable)
+    if tunable:
+        plan.specialise = known_plans.later(lambda: specialiser(plan, signature, graph))
     return plan
+
+
+def specialiser(plan, signature, graph):
+    """What measures the choices of a plan (compiler.tune)."""
+    from flambeau.compiler.tune import Specialiser
+    planner = plan_graph(signature, graph)[1]
+    return Specialiser(plan, lambda choices: plan_graph(signature, graph, choices)[0], planner.sites,
+                       planner.recipe.sources)
+
+
+def pointwise_family(graph):
+    """The PointwisePlan of an elementwise graph inside a plan."""
+    grain = HEAVY_GRAIN if any(node.op in HEAVY for node in graph.nodes) else LIGHT_GRAIN
+
+    def build(classes):
+        count = len(graph.inputs) + len(graph.outputs)
+        strides = tuple((classes >> (2 * i)) & 3 for i in range(count))
+        return known_plans.elementwise_kernel(graph, strides, lambda: lower_pointwise(graph, strides))
+
+    return _core.PointwisePlan([CODES[v.dtype] for v in graph.inputs], [CODES[o.dtype] for o in graph.outputs],
+                               grain, build, {"graph": graph})
 
 
 def plan_graph(signature, graph, choices=()):
@@ -71,7 +96,7 @@ class Planner:
         for value in self.graph.outputs:
             located = self._constant(value) if isinstance(value, Literal) else self.locate(value)
             outputs.append(located)
-        return self.recipe.finish(outputs)
+        return self.recipe.finish(outputs, known_plans.described)
 
     def _constant(self, literal):
         """Memory for an output that is a plain number."""
@@ -233,7 +258,7 @@ class Planner:
             return
         inputs = tuple(names[id(a)] for a in accesses)
         graph = Graph("pointwise", inputs, tuple(nodes), outputs)
-        plan = self._family(graph)
+        plan = pointwise_family(graph)
         operands = [out for _, out in pairs]
         strides = [out.strides for _, out in pairs]
         for access in accesses:
@@ -244,16 +269,6 @@ class Planner:
             operands.append(located)
             strides.append(coefficients)
         self.recipe.pointwise(plan, operands, shape, strides)
-
-    def _family(self, graph):
-        grain = HEAVY_GRAIN if any(node.op in HEAVY for node in graph.nodes) else LIGHT_GRAIN
-
-        def build(classes):
-            count = len(graph.inputs) + len(graph.outputs)
-            return pipeline.build_kernel(lower_pointwise(graph, tuple((classes >> (2 * i)) & 3 for i in range(count))))
-
-        return _core.PointwisePlan([CODES[v.dtype] for v in graph.inputs], [CODES[o.dtype] for o in graph.outputs],
-                                   grain, build, {"graph": graph})
 
     # ------------------------------------------------------------------ row groups
     def _run_group(self, group):

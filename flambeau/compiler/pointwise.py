@@ -1,6 +1,6 @@
 """Elementwise graphs: one kernel family over one axis, which the runtime runs over any shapes and strides."""
 
-from flambeau.compiler import pipeline
+from flambeau.compiler import known_plans, pipeline
 from flambeau.compiler.elements import convert, emit_node, has_size_literal, is_elementwise, literal
 from flambeau.ir.graph import Literal, Value
 from flambeau.ir.loops import BEGIN, END, Buffer, Builder, Const, Kernel, as_index, mul
@@ -23,7 +23,7 @@ def pointwise(signature, graph):
         count = len(graph.inputs) + len(graph.outputs)
         strides = tuple((classes >> (2 * i)) & 3 for i in range(count))
         halves = () if 0 in strides[:len(graph.outputs)] else signature.attrs.get("halves", ())
-        return pipeline.build_kernel(lower_pointwise(graph, strides, halves))
+        return known_plans.elementwise_kernel(graph, (strides, halves), lambda: lower_pointwise(graph, strides, halves))
 
     in_codes = [CODES[o.dtype] for o in signature.operands]
     out_codes = [CODES[o.dtype] for o in graph.outputs]

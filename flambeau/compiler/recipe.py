@@ -193,8 +193,9 @@ class Recipe:
             kind, _, *rest = self.steps[number]
             self.steps[number] = (kind, address, *rest)
 
-    def finish(self, outputs):
-        """The native Plan."""
+    def finish(self, outputs, describe=None):
+        """The native Plan; `describe` is told of the recipe before its kernels are built."""
+        self.described = None if describe is None else describe(self)
         self._build()
         rows = []
         for o in outputs:
