@@ -8,7 +8,7 @@ gradient needs them, and what is not needed is pruned. A composite inside that s
 from dataclasses import dataclass
 
 from flambeau.ir.graph import Literal, Value
-from flambeau.ops import plans, trace
+from flambeau.ops import derive, plans, trace
 from flambeau.ops.spec import REGISTRY
 from flambeau.runtime._core import Tensor
 
@@ -78,7 +78,7 @@ def backward(steps, seeds, wanted):
 def _derivative(step, received):
     from flambeau.ops.elementwise import full_like
     grads = [full_like(o, 0) if g is None else g for g, o in zip(received, step.outputs)]
-    results = plans.call_derivative(step.operation, grads, step.outputs, step.operands, step.attrs)
+    results = derive.call_derivative(step.operation, grads, step.outputs, step.operands, step.attrs)
     return results if isinstance(results, tuple) else (results,)
 
 
@@ -95,5 +95,5 @@ def _accumulate(total, target, grad, live):
         from flambeau.ops.elementwise import cast
         grad = cast(grad, target.dtype)
     if tuple(grad.shape) != tuple(target.shape):
-        grad = plans.sum_to(grad, target)
+        grad = derive.sum_to(grad, target)
     total[name] = grad if name not in total else total[name] + grad

@@ -161,8 +161,12 @@ class Nextafter(Binary):
 @public(method=True, inplace=True)
 @with_out
 def ldexp(input, other):
-    """input * 2 ** other."""
-    return mul(input, pow(2.0, other) if isinstance(other, Tensor) else 2.0 ** other)
+    """input * 2 ** other, in the dtype of the input where `other` holds integers."""
+    if not isinstance(other, Tensor):
+        return mul(input, 2.0 ** other)
+    result = mul(input, pow(2.0, other))
+    halves = input.dtype.kind == "f" and input.dtype.itemsize == 2 and other.dtype.kind in "biu"
+    return cast(result, input.dtype) if halves else result
 
 
 @op

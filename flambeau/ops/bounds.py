@@ -17,6 +17,7 @@ class ClampMin(Binary):
 
     signature = "input, min"
     tensor_first = True
+    numbers_fit = True
     operands = ("input", "min")
 
     def reference(input, min):
@@ -35,6 +36,7 @@ class ClampMax(Binary):
 
     signature = "input, max"
     tensor_first = True
+    numbers_fit = True
     operands = ("input", "max")
 
     def reference(input, max):
@@ -54,6 +56,7 @@ class ClampBoth(Elementwise):
     name = "_clamp_both"
     signature = "input, min, max"
     operands = ("input", "min", "max")
+    numbers_fit = True
     dtypes = NUMBERS
     tolerance = ulps(0)
 

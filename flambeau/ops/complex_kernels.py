@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from flambeau.base.errors import fail
 from flambeau.ir.graph import Literal, Value
-from flambeau.ops import plans, trace
+from flambeau.ops import derive, plans, trace
 from flambeau.ops.complex_pair import Pair
 from flambeau.ops.kinds import contiguous_copy, promoted_dtype
 from flambeau.ops.plans import Operand, Signature
@@ -222,7 +222,7 @@ class Complex(Recorded):
             described = tuple(Operand(bool_ if i < kept else float64, shape) for i in range(count))
             signature = Signature(self.name, described, dict(attrs), ((float64, shape),), (), self.operation)
             mask = sum(1 << i for i, wanted in enumerate(needed) if wanted)
-            graph, roles, targets, _ = plans.trace_derivative(signature, mask)
+            graph, roles, targets, _ = derive.trace_derivative(signature, mask)
             self.graphs[key] = graph, roles, targets
         return self.graphs[key]
 
@@ -285,7 +285,7 @@ def fitted(grad, like):
         grad = apply_formula(REAL_PART, [grad], {})
     if grad.dtype is not like.dtype:
         grad = cast(grad, like.dtype)
-    return grad if tuple(grad.shape) == tuple(like.shape) else plans.sum_to(grad, like)
+    return grad if tuple(grad.shape) == tuple(like.shape) else derive.sum_to(grad, like)
 
 
 def apply_formula(form, operands, attrs):

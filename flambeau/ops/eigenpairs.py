@@ -13,22 +13,8 @@ Eigenpairs = result_tuple("lobpcg", ("eigenvalues", "eigenvectors"))
 
 
 @public(method=False)
-def lobpcg(
-    A,
-    k=None,
-    B=None,
-    X=None,
-    n=None,
-    iK=None,
-    niter=None,
-    tol=None,
-    largest=None,
-    method=None,  # noqa: N803
-    tracker=None,
-    ortho_iparams=None,
-    ortho_fparams=None,
-    ortho_bparams=None,
-):
+def lobpcg(A, k=None, B=None, X=None, n=None, iK=None, niter=None, tol=None, largest=None, method=None,  # noqa: N803
+           tracker=None, ortho_iparams=None, ortho_fparams=None, ortho_bparams=None):
     """(eigenvalues (..., k), eigenvectors (..., m, k)) of A x = lambda B x, the k largest first or the
     smallest first.
 

@@ -299,6 +299,8 @@ class Pow(Binary):
 
 def integer_power(b, x, y):
     """Square and multiply over the bits of the exponent; negative exponents give 1 / x rounded to zero."""
+    if x.dtype.kind == "b":
+        return b.select(y, x, one(b, x))
     result, base, rest = one(b, x), x, y
     for _ in range(min(16, 8 * x.dtype.itemsize)):
         odd = b.ne(b.and_(rest, one(b, x)), zero(b, x))
@@ -501,6 +503,7 @@ class Where(Elementwise):
     signature = "condition, input, other"
     operands = ("condition", "input", "other")
     unpromoted = 1
+    numbers_fit = True
     dtypes = EVERY
     tolerance = ulps(0)
 

@@ -8,8 +8,7 @@ from flambeau.ops.kinds import Composite, Indexed
 from flambeau.ops.reduce import amax, amin
 from flambeau.ops.samples import ulps, unary_samples
 from flambeau.ops.wrapped import elements_of
-from flambeau.ops.spec import REGISTRY, op
-from flambeau.runtime import _core
+from flambeau.ops.spec import op
 from flambeau.runtime._core import Tensor
 from flambeau.types.dtype import int32, int64
 from flambeau.types.shape import normalize_axis, numel, show_shape
@@ -92,17 +91,17 @@ class AlongAxis(Indexed):
     def on_pairs(self, values):
         """Complex elements are read and written as pairs along a last axis."""
         from flambeau.ops.reinterpret import view_as_complex, view_as_real
-        from flambeau.ops.view import clone, expand, unsqueeze
+        from flambeau.ops.view import clone, expand, reshape, unsqueeze
         if values[self.operands[0]].ndim == 0:
             return clone(values[self.operands[0]])
         pairs = {name: view_as_real(value) if name in self.operands and value.dtype.kind == "c" else value
                  for name, value in values.items()}
         if self.per_element:
-            index = values["index"]
+            index = reshape(values["index"], tuple(values["index"].shape) or (1,))
             pairs["index"] = expand(unsqueeze(index, index.ndim), (*index.shape, 2))
         result = view_as_complex(self.eager(pairs))
         plans.forget(self)
-        return result
+        return reshape(result, tuple(values["index"].shape)) if self.per_element and not values["index"].ndim else result
 
 
 def check_sum(values, name):

@@ -31,6 +31,18 @@ def set_mode():
     _core.set_mode(1 if stack() or modes() else 0)
 
 
+@contextmanager
+def without_modes():
+    """A block whose calls no function mode sees: they are none of the program's."""
+    present, _local.modes = modes(), []
+    set_mode()
+    try:
+        yield
+    finally:
+        _local.modes = present
+        set_mode()
+
+
 class Interposer:
     """`with interposer:` hands every call of an op to `handle(operation, args, kwargs)`, which returns its result.
 

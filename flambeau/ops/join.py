@@ -11,7 +11,6 @@ from flambeau.ops.shape import only_tensors, select
 from flambeau.ops.view import narrow, unsqueeze
 from flambeau.ops.write import write
 from flambeau.runtime import _core
-from flambeau.runtime._core import Tensor
 from flambeau.types.dtype import promote
 from flambeau.types.shape import normalize_axis, show_shape
 

@@ -47,6 +47,7 @@ class Elementwise(Op):
 
     kind = "elementwise"
     divisor = None
+    numbers_fit = False     # a number that its operand's dtype cannot hold is refused, not wrapped
     tensor_first = False
     numbers = True
     promotion = "same"

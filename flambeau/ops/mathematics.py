@@ -9,9 +9,11 @@ import math
 from flambeau.base.errors import DTypeError, fail
 from flambeau.base.lazy import LazyModule
 from flambeau.ops.elementwise import Binary, Unary, number, one, zero
+from flambeau.ops.held import check_held
 from flambeau.ops.kinds import Elementwise
 from flambeau.ops.samples import binary_samples, positive_samples, ulps, unary_samples
 from flambeau.ops.spec import op
+from flambeau.runtime._core import Tensor
 from flambeau.types.dtype import FLOATING, INTEGERS
 
 numpy = LazyModule("numpy")
@@ -533,9 +535,15 @@ class Lerp(Ternary):
 
 @op
 class Addcmul(Ternary):
-    """input + value * tensor1 * tensor2."""
+    """input + value * tensor1 * tensor2; among integers a fraction of the value is dropped."""
 
     dtypes = NUMBERS
+
+    def prepare(self, values):
+        tensors = [v for v in values.values() if isinstance(v, Tensor)]
+        if isinstance(values["value"], float) and all(t.dtype.is_integer for t in tensors):
+            values["value"] = int(check_held(self.name, values["value"], tensors[0].dtype))
+        return values
 
     def samples(rng, shape):
         return [rng.uniform(-3, 3, shape) for _ in range(4)]

@@ -7,6 +7,7 @@ from flambeau.base.errors import ArgumentError, ShapeError, fail
 from flambeau.base.lazy import LazyModule
 from flambeau.ops.create import full, iota
 from flambeau.ops.elementwise import EVERY
+from flambeau.ops.held import check_held
 from flambeau.ops.index import index_select
 from flambeau.ops.interpose import visible
 from flambeau.ops.join import cat
@@ -41,9 +42,10 @@ def pad(input, pad, mode="constant", value=None):
              kind=NotImplementedError)
     if mode != "constant":
         check_pad(input, pad, mode, value)
+    value = 0 if value is None else check_held("pad", value, input.dtype)
     if mode == "constant" and input.dtype.kind != "c" and min(pad, default=0) >= 0:
-        return _constant_pad(input, pad, 0 if value is None else value)         # noqa: F821
-    return padded(input, pad, mode, 0 if value is None else value)
+        return _constant_pad(input, pad, value)         # noqa: F821
+    return padded(input, pad, mode, value)
 
 
 def sides(input, pad):

@@ -19,7 +19,6 @@ from flambeau.types.dtype import bool_, int32, int64
 from flambeau.types.shape import normalize_axis, numel
 
 
-
 # ---------------------------------------------------------------------------------- elements by number
 def flat_put(input, places, source, mode="set"):
     """A copy of input with the flat elements `places` combined with a flat source."""

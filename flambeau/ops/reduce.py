@@ -183,6 +183,16 @@ class Logical(Folding):
     dtypes = EVERY
     tolerance = ulps(0)
 
+    def eager(self, values):
+        if values["dim"] == ():
+            result = values["input"] != 0
+            return cast(result, uint8) if values["input"].dtype is uint8 else result
+        return Folding.eager(self, values)
+
+    def prepare(self, values):
+        nothing = values["dim"] == ()               # which reduces no axis here
+        return Folding.prepare(self, values) | ({"dim": ()} if nothing else {})
+
     def types(self, inputs, attrs):
         dtype = inputs[0].dtype
         return compute_dtype(dtype), bool_, uint8 if dtype is uint8 else bool_

@@ -1,6 +1,7 @@
 """What a plan refuses when it runs: operands whose sizes or values do not fit, told in the words of the op."""
 
 from flambeau.base.errors import DivisionError, fail
+from flambeau.ops.held import check_held
 from flambeau.ops.plans import assemble, explain
 from flambeau.runtime import _core
 from flambeau.runtime._core import Tensor
@@ -29,6 +30,11 @@ def _zero_divisor(plan, divisor):
          hint="mask the zeros (torch.where), or divide floating tensors, which gives inf", kind=DivisionError)
 
 
+def _number_too_large(plan, value, dtype):
+    check_held(plan.spec["signature"].name, value, dtype)
+
+
 _core.set_hook("broadcast_error", _broadcast_error)
 _core.set_hook("plan_check", _plan_check)
 _core.set_hook("zero_divisor", _zero_divisor)
+_core.set_hook("number_too_large", _number_too_large)

@@ -9,6 +9,7 @@ from flambeau.base.errors import DTypeError, PlaceError, ShapeError, fail
 from flambeau.base.lazy import LazyModule
 from flambeau.ops.create import full
 from flambeau.ops.elementwise import NUMBERS, cast, full_like, where
+from flambeau.ops.held import check_held
 from flambeau.ops.index import AlongAxis, bounds_of, check_index, gather, index_select, launch
 from flambeau.ops.interpose import visible
 from flambeau.ops.out import with_out
@@ -46,6 +47,7 @@ class Scatter(AlongAxis):
 
     def prepare(self, values):
         target = values["target"]
+        same_dtype(self.name, target, values["source"])
         dim = normalize_axis(values["dim"], target.ndim, self.name)
         check_places(self.name, values["index"], target.shape[dim], self.out_of_bounds)
         return values | {"dim": dim}
@@ -174,10 +176,9 @@ def number_as(value, like):
     """A 0-d tensor of the dtype of `like`; tensors are cast."""
     if isinstance(value, Tensor):
         return cast(value, like.dtype) if value.dtype is not like.dtype else value
+    value = check_held("fill", value, like.dtype)
     if like.dtype.kind == "c":
         return write(_core.empty_strided((), None, like.dtype), value)
-    if isinstance(value, complex):
-        fail("fill", "a complex number cannot be converted to a non-complex type", value, like.dtype)
     return full((), value, like.dtype)
 
 
@@ -373,7 +374,11 @@ def index_add(input, dim, index, source, *, alpha=1):
     """input plus alpha times source's slices at the places index[c] along `dim`."""
     same_dtype("index_add", input, source)
     if alpha != 1:
-        source = source * alpha if source.dtype is not bool_ else source & bool(alpha)
+        alpha = check_held("index_add", alpha, source.dtype)
+        if source.dtype is bool_:
+            source = source & bool(alpha)
+        else:
+            source = source * (alpha if source.dtype.kind in "fc" else int(alpha))
     return rows("index_add", input, dim, index, source, lambda t, d, i, s: scatter_rows(t, d, i, s, "add"))
 
 

@@ -10,6 +10,7 @@ import weakref
 from flambeau.base.errors import fail
 from flambeau.ir.graph import Graph, Literal, Node, Value
 from flambeau.ops.overrides import disabled_torch_function
+from flambeau.runtime import _core
 from flambeau.runtime._core import Size, Tensor
 from flambeau.types import dtype as dtypes
 from flambeau.types.dim import Dim, substitute
@@ -189,18 +190,90 @@ def resolve_graph(graph, resolve):
     return Graph(graph.name, tuple(map(value, graph.inputs)), nodes, tuple(map(value, graph.outputs)))
 
 
-_STEPS = weakref.WeakKeyDictionary()        # graph -> what `replay` needs of it, prepared
+_PREPARED = weakref.WeakKeyDictionary()        # graph -> what `replay` needs of it
+
+
+class _Step:
+    """A node, prepared: where its operands come from, and how it is called natively, once that is known.
+
+    slots: an operand each: the place of a value, or the Literal. symbolic: attributes that hold sizes. places: of outputs.
+    """
+
+    def __init__(self, node, place_of):
+        from flambeau.ops.spec import REGISTRY
+        self.operation = REGISTRY[node.op]
+        self.slots = [place_of[v.name] if isinstance(v, Value) else v for v in node.inputs]
+        self.attrs = dict(node.attrs)
+        self.symbolic = [name for name, a in node.attrs if _has_size(a)]
+        self.places = [place_of.setdefault(v.name, len(place_of)) for v in node.outputs]
+        self.order = None       # names of the op's arguments by place and by name; False: it has no native call
+
+    def arguments(self, values, sizes):
+        """(operands, attributes) of this call."""
+        operands = [values[s] if type(s) is int else _sized(s.value, sizes) for s in self.slots]
+        if not self.symbolic:
+            return operands, self.attrs
+        return operands, self.attrs | {name: _sized(self.attrs[name], sizes) for name in self.symbolic}
+
+    def run(self, values, sizes, natively):
+        """Call the op and note its results among the values."""
+        operands, attrs = self.arguments(values, sizes)
+        if natively and self.order is None:
+            self.order = _native_order(self.operation, operands, attrs)
+        if natively and self.order:
+            results = self.call(operands, attrs)
+        else:
+            results = self.operation.apply(operands, dict(attrs))
+        if len(self.places) == 1 and not isinstance(results, tuple):
+            values[self.places[0]] = results
+        else:
+            for place, result in zip(self.places, results):
+                values[place] = result
+
+    def call(self, operands, attrs):
+        """The op as a program calls it: its native path knows the call by its signature."""
+        positional, named = self.order
+        if not attrs:
+            return self.operation.function(*operands)
+        following = iter(operands)
+        args = [attrs[name] if name in attrs else next(following) for name in positional]
+        return self.operation.function(*args, **{name: attrs[name] for name in named})
+
+
+def _native_order(operation, operands, attrs):
+    """(names of arguments by place, names of arguments by name) of a call that is the same as `apply`; False if it is not:
+    where `prepare` would read the prepared arguments in another way, or operands come as a tuple."""
+    from flambeau.ops.plans import REQUIRED, assemble
+    if any(name in operation.operands for name in attrs) or not isinstance(attrs.get(operation.variadic, ()), tuple):
+        return False
+    values = assemble(operation, operands, attrs)
+    try:
+        again = operation.prepare(dict(values))
+    except (TypeError, ValueError, RuntimeError, LookupError):
+        return False
+    if again.keys() != values.keys() or any(again[k] is not v and (type(again[k]), again[k]) != (type(v), v)
+                                            for k, v in values.items() if k in attrs):
+        return False
+    if any(again[k] is not v for k, v in values.items() if k not in attrs):
+        return False
+    default = {name for name, value in attrs.items() if operation.parameters[name] is not REQUIRED
+               and (type(operation.parameters[name]), operation.parameters[name]) == (type(value), value)}
+    given = [name for name in operation.parameters if name not in default]
+    positional = [name for name in operation.positional if name in given]
+    if positional != operation.positional[:len(positional)]:        # one before it has its default
+        positional = list(operation.positional[:1 + operation.positional.index(positional[-1])])
+    return positional, [name for name in given if name not in positional]
 
 
 def _prepared(graph):
-    """(rows (input, axis, symbol), rows (op, inputs, attributes, those of them with symbols, names of outputs))."""
-    found = _STEPS.get(graph)
+    """(rows (input, axis, symbol), steps, how many values, what the outputs are) of a graph."""
+    found = _PREPARED.get(graph)
     if found is None:
-        from flambeau.ops.spec import REGISTRY
-        places = [(i, d, s) for i, v in enumerate(graph.inputs) for d, s in _symbols_of(v)]
-        steps = [(REGISTRY[node.op], [i.name if isinstance(i, Value) else i for i in node.inputs], dict(node.attrs),
-                  [k for k, a in node.attrs if _has_size(a)], [o.name for o in node.outputs]) for node in graph.nodes]
-        found = _STEPS[graph] = places, steps
+        rows = [(i, d, s) for i, v in enumerate(graph.inputs) for d, s in _symbols_of(v)]
+        place_of = {v.name: i for i, v in enumerate(graph.inputs)}
+        steps = [_Step(node, place_of) for node in graph.nodes]
+        outputs = [place_of[o.name] if isinstance(o, Value) else o for o in graph.outputs]
+        found = _PREPARED[graph] = rows, steps, len(place_of), outputs
     return found
 
 
@@ -212,30 +285,25 @@ def _has_size(attribute):
     return any(map(_has_size, attribute)) if isinstance(attribute, tuple) else isinstance(attribute, Dim)
 
 
+def _sized(value, sizes):
+    """A number or attribute with its sizes put in."""
+    if isinstance(value, tuple):
+        return tuple([_sized(v, sizes) for v in value])
+    return substitute(value, sizes) if isinstance(value, Dim) else value
+
+
 def replay(graph, tensors):
     """Run a graph op by op on tensors (real ones, recorded on the tape, or traced ones). Returns a list of outputs."""
-    places, steps = _prepared(graph)
-    env = {v.name: t for v, t in zip(graph.inputs, tensors)}
+    rows, steps, count, outputs = _prepared(graph)
     sizes = {}
-    for i, d, name in places:
+    for i, d, name in rows:
         if name not in sizes and isinstance(tensors[i], Tensor) and d < tensors[i].ndim:   # a zero may have no axes
             sizes[name] = tensors[i].shape[d]
-
-    def size(s):
-        return substitute(s, sizes) if isinstance(s, Dim) else s
-
-    def attribute(a):
-        return tuple(map(attribute, a)) if isinstance(a, tuple) else size(a)
-
-    for operation, inputs, attrs, symbolic, names in steps:
-        operands = [env[i] if isinstance(i, str) else size(i.value) for i in inputs]
-        attrs = {**attrs, **{k: attribute(attrs[k]) for k in symbolic}}
-        results = operation.apply(operands, attrs)
-        if isinstance(results, tuple):
-            env.update(zip(names, results))
-        else:
-            env[names[0]] = results
-    return [env[o.name] if isinstance(o, Value) else size(o.value) for o in graph.outputs]
+    values = [*tensors, *[None] * (count - len(graph.inputs))]
+    natively = _core.takes_native(tensors)
+    for step in steps:
+        step.run(values, sizes, natively)
+    return [values[o] if type(o) is int else _sized(o.value, sizes) for o in outputs]
 
 
 def bind_sizes(inputs, tensors):

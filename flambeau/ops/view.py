@@ -2,7 +2,7 @@
 
 from flambeau.base.errors import ShapeError, fail
 from flambeau.base.lazy import LazyModule
-from flambeau.ops import plans
+from flambeau.ops import derive, plans
 from flambeau.ops.elementwise import EVERY, copy
 from flambeau.ops.kinds import Indexed, View, contiguous_copy
 from flambeau.ops.samples import unary_samples
@@ -117,8 +117,7 @@ class Expand(Window):
         return numpy.broadcast_to(input, size)
 
     def derivative(grad, x):
-        from flambeau.ops.plans import sum_to
-        return sum_to(grad, x)
+        return derive.sum_to(grad, x)
 
 
 def _same_size(own, size, x, wanted):

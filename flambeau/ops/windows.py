@@ -11,6 +11,9 @@ from flambeau.types.info import LAYOUTS
 from flambeau.types.device import placed
 from flambeau.types.dtype import get_default_dtype
 
+__all__ = ["bartlett", "blackman", "cosine", "exponential", "gaussian", "general_cosine", "general_hamming", "hamming",
+           "hann", "kaiser", "nuttall"]
+
 numpy = LazyModule("numpy")
 BLACKMAN = (0.42, 0.5, 0.08)
 NUTTALL = (0.3635819, 0.4891775, 0.1365995, 0.0106411)

@@ -33,7 +33,7 @@ cdef int store(char* at, int code, object value, int kind) except -1:
     cdef double f = 0.0
     cdef int64_t i = 0
     cdef int overflow = 0
-    if kind < 0 or code > 9 or code == 6 or code == 7:
+    if kind < 0 or code > 9 or code == 6 or code == 7 or not holds(value, code):
         return 0
     if kind == 2:
         f = PyFloat_AsDouble(value)

@@ -68,6 +68,7 @@ cdef class PointwisePlan:
     cdef list rules                      # BackwardRule by mask of needed inputs
     cdef public object spec              # what the compiler keeps with the plan
     cdef public int divisor              # the integer operand that must not be 0; -1: none
+    cdef public bint exact               # numbers must fit into the dtypes of their operands
 
     def __init__(self, in_codes, out_codes, int64_t grain, build, spec):
         cdef int i

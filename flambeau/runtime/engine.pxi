@@ -196,6 +196,16 @@ cdef class Walk:
         return self.deliver(node.edges[r].target, node.edges[r].number, g)
 
 
+def takes_native(values):
+    """Whether calls with these operands may take the native path: nothing traces, and all tensors are plain."""
+    if fl_mode != 0:
+        return False
+    for value in values:
+        if isinstance(value, Tensor) and not is_plain(<PyObject*>value):
+            return False
+    return True
+
+
 cdef bint _examine = False
 
 

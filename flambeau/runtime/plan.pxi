@@ -111,16 +111,14 @@ cdef class Plan:
         free(self.returned)
         free(self.in_codes)
 
-
     def allow_sizes(self, tuple tensors):
         """Let calls with tensors of these sizes be found by their signature; others go through Python first."""
         cdef PyObject** items = PyTuple_items(tensors)
         if self.sizes is None or len(self.sizes) > MOST_SIZES:
             self.sizes = set()
-        self.sizes.add(all_sizes(items, <int>len(tensors)))
-
-
-
+        sizes = all_sizes(items, <int>len(tensors))
+        if sizes is not None:
+            self.sizes.add(sizes)
 
 
 cdef object all_sizes(PyObject** items, int count):

@@ -139,6 +139,8 @@ cdef int run_pointwise(PointwisePlan plan, PyObject** args, PyObject** outs) exc
     cdef kernel_fn kernel
     if plan.divisor >= 0:
         refuse_zero(plan, args[plan.divisor])
+    if plan.exact:
+        refuse_overflow(plan, args)
     for i in range(n_in):
         if is_tensor(args[i]):
             t = <Tensor>args[i]
@@ -172,6 +174,47 @@ cdef int run_pointwise(PointwisePlan plan, PyObject** args, PyObject** outs) exc
         kernel(block, 0, first.numel_)
     else:
         parallel_for(kernel, block, first.numel_, plan.grain, True)
+    return 0
+
+
+cdef bint holds(object value, int code) except -1:
+    """Whether a number survives in a dtype apart from rounding (ops/held.py); dtypes not known here hold all."""
+    cdef double f
+    cdef int64_t i, high
+    cdef int overflow = 0
+    cdef bint signed = 2 <= code <= 5
+    if PyBool_Check(value) or code == 0 or 6 <= code <= 7 or 9 <= code <= 11:
+        return True
+    if PyFloat_CheckExact(value):
+        f = PyFloat_AsDouble(value)
+        if code == 8:
+            return f != f or f - f != 0 or -_LARGEST_FLOAT <= f <= _LARGEST_FLOAT
+        if code == 5:
+            return -9223372036854775808.0 <= f < 9223372036854775808.0
+        if code == 14:
+            return 0 <= f < 18446744073709551616.0
+        high = (<int64_t>1 << (8 * _ITEMSIZE[code] - signed)) - 1
+        return (-high - 1 if signed else 0) <= f <= high
+    if code == 8 or not PyLong_CheckExact(value):
+        return True
+    i = PyLong_AsLongLongAndOverflow(value, &overflow)
+    if code == 14 or overflow:
+        return code == 14
+    if code == 5:
+        return True
+    high = (<int64_t>1 << (8 * _ITEMSIZE[code] - signed)) - 1
+    return (-high - 1 if signed else -high) <= i <= high
+
+
+cdef double _LARGEST_FLOAT = 3.4028234663852886e38
+
+
+cdef int refuse_overflow(PointwisePlan plan, PyObject** args) except -1:
+    """Raise if a number among the operands would be another in the operand's dtype."""
+    cdef int i
+    for i in range(plan.n_inputs):
+        if not is_tensor(args[i]) and not holds(<object>args[i], plan.in_codes[i]):
+            _HOOKS["number_too_large"](plan, <object>args[i], _DTYPES[plan.in_codes[i]])
     return 0
 
 

@@ -37,7 +37,6 @@ from flambeau.tensor.printing import set_printoptions  # noqa: E402
 from flambeau.tensor.save import load, save  # noqa: E402
 
 
-
 def _report_failure(wanted):
     """What the error of a failed allocation says of the live tensors."""
     from flambeau.tensor import alive

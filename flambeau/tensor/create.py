@@ -9,6 +9,7 @@ from flambeau.base.errors import ArgumentError, DTypeError, fail
 from flambeau.ops import random as draws
 from flambeau.ops import view
 from flambeau.ops.elementwise import cast
+from flambeau.ops.held import check_held
 from flambeau.ops.view import clone
 from flambeau.ops.spec import write_out
 from flambeau.ops.wrapped import drawn, inside, running
@@ -163,7 +164,7 @@ def full(size, fill_value, *, dtype=None, device=None, requires_grad=False, out=
     if isinstance(fill_value, Tensor):
         fill_value = fill_value.item()
     dtype = dtypes.scalar_dtype(fill_value) if dtype is None else dtype
-    return filled(sizes_of((size,)), fill_value, dtype, device, requires_grad)
+    return filled(sizes_of((size,)), check_held("full", fill_value, dtype), dtype, device, requires_grad)
 
 
 def _like(x, dtype, device):
@@ -180,7 +181,8 @@ def empty_like(input, *, dtype=None, device=None, requires_grad=False, memory_fo
 
 def _filled_like(input, value, dtype, device, requires_grad, memory_format):
     if not hasattr(type(input), "_facts"):
-        made = filled(tuple(input.shape), value, *_like(input, dtype, device), requires_grad)
+        dtype, device = _like(input, dtype, device)
+        made = filled(tuple(input.shape), check_held("full_like", value, dtype), dtype, device, requires_grad)
         return inside(in_format(made, memory_format, input))
     from flambeau.ops.elementwise import full_like as filled_in     # sparse and nested: in the same arrangement
     made = filled_in(input.detach(), value)
@@ -230,7 +232,8 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fal
         out = clone(data.detach())
         out = out if dtype is None else cast(out, dtype)
     elif isinstance(data, (bool, int, float)) and type(data).__module__ != "numpy":
-        out = filled((), data, dtypes.scalar_dtype(data) if dtype is None else dtype, None, False)
+        dtype = dtypes.scalar_dtype(data) if dtype is None else dtype
+        out = filled((), check_held("tensor", data, dtype) if dtype.is_integer else data, dtype, None, False)
     elif type(data).__module__ == "numpy":
         out = clone(from_numpy(_as_array(data)))
         out = out if dtype is None else cast(out, dtype)
@@ -263,6 +266,9 @@ def _from_nested(data, dtype):
             dtype = dtypes.complex128 if get_default_dtype() is float64 else dtypes.complex64
         if _typed(data) is not None:
             dtype = _typed(data)
+    if dtype.is_integer and array.size and array.dtype.kind != "c":
+        for number in (array.min(), array.max()):
+            check_held("tensor", number.item(), dtype)
     if dtype.name == "bfloat16":
         return cast(from_numpy(numpy.array(array, dtype="float32", order="C")), dtype)
     return clone(from_numpy(numpy.array(array.astype(dtype.numpy), order="C", ndmin=array.ndim)))

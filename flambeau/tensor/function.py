@@ -84,7 +84,7 @@ class _Operation:
 
     def derivative_at(self, node, grad, ctx):
         """The user's backward on complete gradients."""
-        from flambeau.ops.plans import zeros_of
+        from flambeau.ops.derive import zeros_of
         grads = grad if isinstance(grad, (list, tuple)) else [grad]
         if ctx._materialize and node.output_shapes_ is not None:
             grads = [zeros_of(s) if g is None and s is not None else g for g, s in zip(grads, node.output_shapes_)]

@@ -6,6 +6,7 @@ from flambeau.base.errors import fail
 from flambeau.ops import overrides, plans
 from flambeau.ops.chosen import as_mask, true_places
 from flambeau.ops.elementwise import cast, full_like, where
+from flambeau.ops.held import check_held
 from flambeau.ops.index import _places, _rows, check_index, index_select
 from flambeau.ops.shape import select
 from flambeau.ops.spec import REGISTRY, Op, write_out
@@ -264,6 +265,8 @@ def set_item(x, index, value):
             write(window, source)
     elif len(items) == 1 and items[0].dtype is bool_ and tuple(items[0].shape) == tuple(x.shape) \
             and (not isinstance(source, Tensor) or source.ndim == 0):
+        if not isinstance(source, Tensor) and x.dtype.kind not in "fc":
+            source = bool(source) if x.dtype is bool_ else int(source)
         result = where(items[0], source, x)
         assign(REGISTRY["copy"], x, result)
     elif recorded:
@@ -342,7 +345,7 @@ def _as_source(x, value):
     if isinstance(value, Tensor):
         return cast(value, x.dtype) if value.dtype is not x.dtype else value
     if isinstance(value, (bool, int, float, complex)):
-        return value
+        return check_held("setitem", value, x.dtype, halves=False)
     from flambeau.tensor.create import tensor
     return tensor(value, dtype=x.dtype)
 

@@ -1,10 +1,12 @@
 """Methods of Tensor: attached to the native record, most of them straight from the registry of ops."""
 
 import functools
+import math
 
 from flambeau.base.errors import fail
 from flambeau.ops import matmul, random, view
 from flambeau.ops.elementwise import cast, copy
+from flambeau.ops.held import check_held, holds
 from flambeau.ops.spec import INPLACE, METHODS, REGISTRY
 from flambeau.ops.strided import as_strided
 from flambeau.ops.wrapped import is_wrapped
@@ -153,7 +155,7 @@ def read_item(t):
         return cast(t, dtypes.float32).item()
     if t.dtype.kind == "u":
         return cast(t, dtypes.int64).item() % (1 << (8 * t.dtype.itemsize))         # uint64 wraps around in int64
-    return t.numpy().item()
+    return t.detach().numpy().item()
 
 
 def put_number(value, code, address):
@@ -198,7 +200,7 @@ def copy_(self, source, non_blocking=False):
 
 def fill_(self, value):
     """Set every element to `value`."""
-    value = value.item() if isinstance(value, Tensor) else value
+    value = check_held("fill_", value.item() if isinstance(value, Tensor) else value, self.dtype)
     check_write("fill_", self)
     if self.requires_grad and _core.grad_mode():
         return assign(REGISTRY["copy"], self, create.full_like(self, value))
@@ -259,12 +261,22 @@ def random_(self, low=None, high=..., *, generator=None):
     return write(self, random.integer_like(like, next_key(generator), int(low or 0), int(high)))
 
 
+def new_full(self, size, fill_value, **options):
+    """A tensor of one value, in this tensor's dtype and on its device if `options` name no other."""
+    options = _of(self, options)
+    if isinstance(fill_value, float) and options["dtype"] is not None:
+        check_held("new_full", fill_value, options["dtype"], halves=False)
+        fill_value = fill_value if holds(options["dtype"], fill_value) else math.copysign(math.inf, fill_value)
+    return create.full(size, fill_value, **options)
+
+
 def masked_fill(self, mask, value):
     """`value`, cast to the tensor's dtype, where mask is true."""
     if isinstance(value, Tensor):
         value = cast(value, self.dtype)
-    elif self.dtype.kind not in "fc":
-        value = bool(value) if self.dtype is bool_ else int(value)
+    else:
+        value = check_held("masked_fill", value, self.dtype)
+        value = value if self.dtype.kind in "fc" else bool(value) if self.dtype is bool_ else int(value)
     return REGISTRY["where"].function(mask, value, self)
 
 
@@ -359,9 +371,9 @@ def casts():
     return {name: _casting(dtypes.by_name(d)) for name, d in names.items()}
 
 
-def _of(self):
-    """What a tensor made by a method takes from its tensor."""
-    return {"dtype": self.dtype, "device": self.device}
+def _of(self, options):
+    """The options of a tensor made by a method: dtype and device are its tensor's where they are not given."""
+    return {"dtype": self.dtype, "device": self.device} | {k: v for k, v in options.items() if v is not None}
 
 
 def plain_methods():
@@ -380,11 +392,11 @@ def plain_methods():
         "view_as": lambda self, other: view.view(self, tuple(other.shape)),
         "reshape_as": lambda self, other: view.reshape(self, tuple(other.shape)),
         "expand_as": lambda self, other: view.expand(self, tuple(other.shape)),
-        "new_zeros": lambda self, *size, **kw: create.zeros(*size, **_of(self) | kw),
-        "new_ones": lambda self, *size, **kw: create.ones(*size, **_of(self) | kw),
-        "new_empty": lambda self, *size, **kw: create.empty(*size, **_of(self) | kw),
-        "new_tensor": lambda self, data, **kw: create.tensor(data, **_of(self) | kw),
-        "new_full": lambda self, size, value, **kw: create.full(size, value, **_of(self) | kw),
+        "new_zeros": lambda self, *size, **kw: create.zeros(*size, **_of(self, kw)),
+        "new_ones": lambda self, *size, **kw: create.ones(*size, **_of(self, kw)),
+        "new_empty": lambda self, *size, **kw: create.empty(*size, **_of(self, kw)),
+        "new_tensor": lambda self, data, **kw: create.tensor(data, **_of(self, kw)),
+        "new_full": new_full,
         "is_floating_point": lambda self: self.dtype.is_floating_point,
         "is_complex": lambda self: self.dtype.is_complex, "is_signed": lambda self: self.dtype.is_signed,
         "get_device": lambda self: -1, "pin_memory": lambda self: self, "is_pinned": lambda self: False,

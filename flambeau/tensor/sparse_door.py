@@ -7,14 +7,14 @@ from flambeau.types.info import LAYOUTS
 
 
 @placed
-def sparse_coo_tensor(indices, values=None, size=None, *, dtype=None, device=None, requires_grad=False,
+def sparse_coo_tensor(indices=None, values=None, size=None, *, dtype=None, device=None, requires_grad=False,
                       check_invariants=None, is_coalesced=None, pin_memory=False):
     """A sparse tensor by coordinates.
 
     Args:
         indices: (sparse_dim, nnz) integers: the place of each value. Places may repeat; their values are added.
         values: (nnz, ...): numbers, or dense blocks of the sizes of the last axes.
-        size: the shape; by default just large enough.
+        size: the shape; by default just large enough. A size alone gives a tensor without elements.
         is_coalesced: a promise that places are in order and do not repeat.
 
     Raises:

@@ -38,6 +38,8 @@ def _whole_numbers(name, what, given):
 def sparse_coo_tensor(indices, values=None, size=None, *, dtype=None, device=None, requires_grad=False,
                       check_invariants=None, is_coalesced=None, pin_memory=False):
     name = "sparse_coo_tensor"
+    if indices is None and (size is None or values is not None):
+        fail(name, "what it holds is missing", want="indices and values, or a size", kind=TypeError)
     if values is None or (size is None and _is_sizes(indices)):
         return _no_entries(indices if size is None else size, dtype, requires_grad)
     places, values = _whole_numbers(name, "indices", indices), _values(values, dtype, requires_grad)

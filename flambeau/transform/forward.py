@@ -6,7 +6,7 @@ the operands is a linear function of the gradient of the results; its own gradie
 Jacobian times a vector (the transpose of a transpose).
 """
 
-from flambeau.ops import plans, trace
+from flambeau.ops import derive, plans, trace
 from flambeau.ops.elementwise import cast, full_like
 from flambeau.ops.spec import bind
 from flambeau.ops.view import expand
@@ -100,7 +100,7 @@ class ForwardLevel(Level):
             if tuple(tangent.shape) != tuple(result.shape):
                 tangent = expand(tangent, tuple(result.shape))
             feed = [tangent if r < 100 else operands[r - 100] if r < 200 else result for r in roles]
-            feed = [f if isinstance(f, Tensor) else plans.as_tensor(f, v.dtype) for f, v in zip(feed, graph.inputs)]
+            feed = [f if isinstance(f, Tensor) else derive.as_tensor(f, v.dtype) for f, v in zip(feed, graph.inputs)]
             part = trace.replay(graph, feed)[0]
             part = cast(part, result.dtype) if part.dtype is not result.dtype else part
             total = part if total is None else total + part

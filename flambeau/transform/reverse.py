@@ -8,7 +8,7 @@ through the door again: whoever wraps the values below takes part in the backwar
 from dataclasses import dataclass, field
 
 from flambeau.base.errors import fail
-from flambeau.ops import plans, trace
+from flambeau.ops import derive, plans, trace
 from flambeau.ops.elementwise import cast, full_like
 from flambeau.ops.spec import REGISTRY, bind
 from flambeau.ops.wrapped import wrapped_among
@@ -160,7 +160,7 @@ def operand_gradients(node, grads):
         return _by_level(node, grads)
     grads = [full_like(r, 0) if g is None and i in roles else g for i, (g, r) in enumerate(zip(grads, node.results))]
     feed = [grads[r] if r < 100 else node.operands[r - 100] if r < 200 else node.results[r - 200] for r in roles]
-    feed = [f if isinstance(f, Tensor) else plans.as_tensor(f, v.dtype) for f, v in zip(feed, graph.inputs)]
+    feed = [f if isinstance(f, Tensor) else derive.as_tensor(f, v.dtype) for f, v in zip(feed, graph.inputs)]
     found = [None] * len(node.operands)
     result = tuple(node.results[0].shape)
     spread = {t: node.operands[t] for t in targets if operation.kind == "elementwise"
@@ -193,7 +193,7 @@ def _replayed(operation, graph, targets, feed, spread):
         likes = dict(zip(summed, given[count:]))
         _same_sizes(graph, given)
         outputs = trace.replay(graph, given[:count])
-        return tuple(plans.sum_to(grad, likes[t]) if t in likes else grad for t, grad in zip(targets, outputs))
+        return tuple(derive.sum_to(grad, likes[t]) if t in likes else grad for t, grad in zip(targets, outputs))
 
     operands = [*feed, *spread.values()]
     top = wrapped_among(operands)
@@ -268,7 +268,7 @@ def derivative_graph(operation, operands, attrs, mask):
     if found is None:
         values = plans.assemble(operation, iter(operands), attrs)
         signature, _ = plans.signature_and_graph(operation, values, operands, attrs)
-        found = _GRAPHS[key] = plans.trace_derivative(signature, mask)[:3]
+        found = _GRAPHS[key] = derive.trace_derivative(signature, mask)[:3]
     return found
 
 

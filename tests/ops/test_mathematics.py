@@ -80,3 +80,20 @@ def test_no_overflow_on_the_way():
     assert to_array(mathematics.logaddexp(tensor([1000.0]), tensor([1000.0])))[0] == pytest.approx(1000.6931)
     assert to_array(activation.softplus(tensor([1000.0])))[0] == 1000.0
     assert to_array(activation.log_sigmoid(tensor([-1000.0])))[0] == -1000.0
+
+
+def test_results_keep_the_dtype_of_the_elements():
+    import flambeau as fl
+    whole = fl.tensor([1, 2])
+    assert fl.addcmul(whole, whole, whole, value=-1.5).tolist() == [0, -2]
+    assert whole.clone().addcmul_(whole, whole, value=2.9).tolist() == [3, 10]
+    assert fl.ldexp(fl.ones(2, dtype=fl.float16), whole).dtype is fl.float16
+    assert [fl.pow(fl.tensor([True, False]), e).tolist() for e in (True, False)] == [[True, False], [True, True]]
+
+
+def test_any_and_all_over_no_axes_ask_each_element():
+    import flambeau as fl
+    x = fl.tensor([[0.0, 2.0]])
+    for _ in range(2):
+        assert x.any(dim=()).tolist() == x.all(dim=()).tolist() == [[False, True]]
+        assert x.any().item() is True and x.sum(dim=()).item() == 2.0

@@ -163,3 +163,25 @@ X, I = fl.ones(3, 4), fl.tensor([0])
 def test_errors(call, error, text):
     with pytest.raises(error, match=text):
         call()
+
+
+@pytest.mark.parametrize(("dtype", "alpha", "wanted"), [
+    (fl.uint8, 2.5, [1, 3, 1]), (fl.int64, -1.5, [1, 0, 1]), (fl.float16, 0.5, [1, 1.5, 1]), (fl.bool, 3, [1, 1, 1])])
+def test_alpha_counts_in_the_dtype_of_the_elements(dtype, alpha, wanted):
+    x, one = fl.ones(3, dtype=dtype), fl.ones(1, dtype=dtype)
+    for found in (x.index_add(0, fl.tensor([1]), one, alpha=alpha), x.clone().index_add_(0, fl.tensor([1]), one, alpha=alpha)):
+        assert found.dtype is dtype and found.tolist() == wanted
+
+
+def test_the_ops_take_one_dtype():
+    """Their kernels know one: another would be written over the end of the memory."""
+    from flambeau.ops.scatter import scatter_elements, scatter_rows
+    for op, index in ((scatter_rows, I), (scatter_elements, fl.tensor([[0]]))):
+        with pytest.raises(RuntimeError, match="same dtype"):
+            op(fl.zeros(3, 1, dtype=fl.uint8), 0, index, fl.ones(1, 1), "set")
+
+
+def test_numbers_without_axes():
+    z, at = fl.tensor(1 + 2j), fl.tensor(0)
+    assert fl.gather(z, 0, at).tolist() == 1 + 2j and fl.gather(z, 0, fl.tensor([0, 0])).tolist() == [1 + 2j] * 2
+    assert fl.gather(z.reshape(1), 0, at).shape == () and fl.gather(fl.ones(1), 0, at).tolist() == 1.0

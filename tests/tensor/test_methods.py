@@ -229,3 +229,15 @@ def test_meta_tensors_have_shapes_only():
     assert x.is_meta and x.device.type == "meta" and x.shape == (2, 3) and table().to("meta").shape == (2, 3)
     with pytest.raises(RuntimeError, match="meta"):
         fl.zeros((), device="meta").item()
+
+
+def test_complex_numbers_on_the_tape_can_be_read():
+    z = fl.tensor([1 + 2j], requires_grad=True)
+    assert z.item() == 1 + 2j and z[0].tolist() == 1 + 2j and bool(z)
+
+
+@pytest.mark.parametrize("name", ["new_zeros", "new_ones", "new_empty"])
+def test_new_tensors_without_a_dtype_take_that_of_their_tensor(name):
+    x = fl.zeros(2, dtype=fl.float16)
+    assert getattr(x, name)(3, dtype=None, device=None).dtype is fl.float16
+    assert x.new_full((2,), 1, dtype=None).dtype is x.new_tensor([1], dtype=None).dtype is fl.float16

@@ -7,7 +7,7 @@ import pytest
 import flambeau as fl
 from flambeau.tensor.printing import get_printoptions, printoptions, set_printoptions
 
-PREFIX = repr(fl.float32).partition(".")[0]
+PREFIX = "flambeau"
 
 
 @pytest.fixture(autouse=True)
