@@ -1,21 +1,4 @@
 """Profiles of programs: which ops, how often, how long."""
 
-from flambeau.measure.profiler import (
-    ProfilerAction,
-    ProfilerActivity,
-    profile,
-    record_function,
-    schedule,
-    supported_activities,
-    tensorboard_trace_handler,
-)
-
-__all__ = [
-    "ProfilerAction",
-    "ProfilerActivity",
-    "profile",
-    "record_function",
-    "schedule",
-    "supported_activities",
-    "tensorboard_trace_handler",
-]
+from flambeau.measure.profiler import *     # noqa: F403
+from flambeau.measure.profiler import __all__       # noqa: F401

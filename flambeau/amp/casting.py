@@ -5,7 +5,7 @@ lists say and calls on. Outside of such blocks nothing is asked. A float32 weigh
 however often it is used.
 """
 
-import functools
+import contextlib
 import threading
 import warnings
 
@@ -226,7 +226,7 @@ def autocast_decrement_nesting():
 
 
 # ---------------------------------------------------------------------------------- the block
-class autocast:         # noqa: N801 - PyTorch's name
+class autocast(contextlib.ContextDecorator):         # noqa: N801 - PyTorch's name
     """A block, or a decorated function, in which products of matrices run in a short dtype and losses in
     float32.
 
@@ -284,10 +284,3 @@ class autocast:         # noqa: N801 - PyTorch's name
         if self.device == "cpu":
             _put(before)
         return False
-
-    def __call__(self, function):
-        @functools.wraps(function)
-        def inside(*args, **kwargs):
-            with self:
-                return function(*args, **kwargs)
-        return inside

@@ -1,4 +1,4 @@
-"""`flambeau check SCRIPT...`: which APIs of PyTorch a program uses, and which of them are supported.
+"""`flambeau check SCRIPT...`: which APIs of PyTorch and torchvision a program uses, and which are supported.
 
 The program is read, not run. Modules that it imports from its own folder are read too.
 """
@@ -37,5 +37,5 @@ def rows(found):
     """A table of uses, what is missing first."""
     ordered = sorted(found, key=lambda use: (use.supported, use.name))
     return table([(use.name, "yes" if use.supported else "NO", len(use.places), use.places[0],
-                   "" if use.supported or not use.near else f"nearest: {use.near}") for use in ordered],
+                   use.note) for use in ordered],
                  ("API", "supported", "uses", "first", ""), "llrll")

@@ -11,16 +11,19 @@ import importlib.abc
 import importlib.machinery
 import importlib.util
 import os
+import re
 import sys
 import types
 
 from flambeau.base.choices import names
 from flambeau.base.errors import trim_traceback
+from flambeau.base.missing import UnsupportedError, no_module
 from flambeau.cli import complain
 
 CHILDREN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "children")
 FACADE = "flambeau.torch"
 SERVED = {"torch": FACADE, "torchvision": "flambeau.vision", "functorch": "flambeau.torch._functorch"}
+PACKAGES = ("torch", "torchvision")         # those that importlib.metadata knows, too
 
 
 def run(options):
@@ -44,9 +47,15 @@ class AliasFinder(importlib.abc.MetaPathFinder):
         real = self.real + fullname[len(self.served):]
         if importlib.util.find_spec(real) is None:
             # Not None: another `torch` that may be installed must not fill the gaps.
-            problem = f"No module named {fullname!r} in Flambeau's facade of {self.served} (yet)"
-            raise ModuleNotFoundError(problem, name=fullname)
+            raise no_module(fullname)
         return importlib.machinery.ModuleSpec(fullname, AliasLoader(real))
+
+
+    def find_distributions(self, context):
+        """What importlib.metadata says of the package: its name and version."""
+        if self.served in PACKAGES and (context.name or self.served).lower() == self.served:
+            from flambeau.cli.served import ServedPackage       # the module behind it takes its time
+            yield ServedPackage(self.served, self.real)
 
 
 class AliasLoader(importlib.abc.Loader):
@@ -119,9 +128,22 @@ def guarded(body):
     except BaseException as error:
         for each in chain_of(error):
             trim_traceback(each)
+            explain_import(each)
         sys.excepthook(type(error), error, error.__traceback__)
         return 130 if isinstance(error, KeyboardInterrupt) else 1
     return 0
+
+
+def explain_import(error):
+    """Add to the error of `from torch import name` what `torch.name` says, which Python has dropped."""
+    found = re.match(r"cannot import name '(\w+)' from '(flambeau[\w.]*)'", str(error))
+    if isinstance(error, ImportError) and found:
+        try:
+            getattr(importlib.import_module(found[2]), found[1])
+        except UnsupportedError as missing:
+            error.add_note(str(missing))
+        except AttributeError:
+            pass
 
 
 def chain_of(error):

@@ -1,30 +1,28 @@
-"""What a program uses of PyTorch, read from its syntax tree.
+"""What a program uses of PyTorch and torchvision, read from its syntax tree.
 
 A name is followed from its import (`import torch.nn as nn`, `from torch import optim`, `F = torch.nn.functional`)
-through the attributes written after it, and looked up in the facade. Methods are known by the expression before the
-dot: a call of a function of `torch`, arithmetic with its result, a variable that holds it.
+through the attributes written after it, and looked up in the package that `flambeau run` serves. Methods are known by
+the expression before the dot: a call of a function of `torch`, arithmetic with its result, a variable that holds it.
 """
 
 import ast
-import difflib
 import importlib
 import inspect
 import os
 import types
 from dataclasses import dataclass, field
 
+from flambeau.base.missing import nearest, reason
+from flambeau.cli.run import FACADE, SERVED
 from flambeau.cli.tensor_names import NAMES as TENSOR_NAMES
 
-SERVED, FACADE = "torch", "flambeau.torch"
 _TENSOR_SPACES = ("torch", "torch.nn.functional", "torch.linalg", "torch.special", "torch.fft")
 _NO_TENSOR = frozenset(("device", "manual_seed", "save", "load", "no_grad", "enable_grad", "inference_mode",
-                        "compile", "seed",
-                        "typename", "numel", "finfo", "iinfo", "promote_types", "result_type", "can_cast",
-                        "dtype"))
+                        "compile", "seed", "typename", "numel", "finfo", "iinfo", "promote_types", "result_type",
+                        "can_cast", "dtype"))
 _NO_TENSOR_METHODS = frozenset(("item", "tolist", "size", "dim", "numel", "numpy", "shape", "dtype", "device",
-                                "stride",
-                                "data_ptr", "backward", "type", "element_size", "nelement", "storage",
-                                "is_contiguous"))
+                                "stride", "data_ptr", "backward", "type", "element_size", "nelement",
+                                "storage", "is_contiguous"))
 _OTHERS = (str, bytes, list, dict, set, int, float, complex, tuple)
 
 
@@ -34,7 +32,7 @@ class Use:
 
     name: str
     supported: bool
-    near: str = ""
+    note: str = ""              # the nearest name, or why there is none
     places: list = field(default_factory=list)      # 'file:line'
 
 
@@ -44,8 +42,7 @@ def files_of(paths):
     for path in paths:
         if os.path.isdir(path):
             waiting += sorted(os.path.join(folder, name) for folder, _, names in os.walk(path)
-                              for name in names
-                              if name.endswith(".py"))
+                              for name in names if name.endswith(".py"))
         else:
             waiting.append(path)
     while waiting:
@@ -102,7 +99,7 @@ class Uses:
         table[name].places.append(place)
 
     def names(self):
-        """Names reached from `torch`."""
+        """Names reached from what is served, such as `torch`."""
         return list(self.found["names"].values())
 
     def methods(self):
@@ -119,7 +116,7 @@ class Reader(ast.NodeVisitor):
 
     def __init__(self, path, uses):
         self.path, self.uses = path, uses
-        self.meaning = {}           # variable -> dotted name below torch
+        self.meaning = {}           # variable -> dotted name below what is served
         self.tensors = set()        # variables that hold tensors
 
     def place(self, node):
@@ -143,7 +140,8 @@ class Reader(ast.NodeVisitor):
             if below(alias.name):
                 if "." in alias.name:
                     self.uses.add("names", alias.name, self.place(node))
-                self.meaning[alias.asname or SERVED] = alias.name if alias.asname else SERVED
+                top = alias.name.partition(".")[0]
+                self.meaning[alias.asname or top] = alias.name if alias.asname else top
 
     def collect_import_from(self, node):
         if node.level or not below(node.module or ""):
@@ -216,7 +214,8 @@ class Reader(ast.NodeVisitor):
 
 
 def below(module):
-    return module == SERVED or module.startswith(SERVED + ".")
+    """True if `flambeau run` serves the module."""
+    return module.partition(".")[0] in SERVED
 
 
 def is_ambiguous(name):
@@ -231,16 +230,24 @@ def _known_attributes():
 
 
 # ---------------------------------------------------------------------------------- looking up
+def real(name):
+    """Where the module `name` of PyTorch's lies in the house."""
+    top, _, rest = name.partition(".")
+    return f"{SERVED[top]}.{rest}" if rest else SERVED[top]
+
+
 def look_up(name):
-    """The use of a dotted name below torch; attributes of what is neither a module nor a class are not followed."""
-    value, path = importlib.import_module(FACADE), SERVED
-    for part in name.split(".")[1:]:
+    """The use of a dotted name; attributes of what is neither a module nor a class are not followed."""
+    path, _, rest = name.partition(".")
+    value = importlib.import_module(real(path))
+    for part in rest.split(".") if rest else ():
         if not isinstance(value, (types.ModuleType, type)):
             break
-        found, path = get(value, part), f"{path}.{part}"
+        found = get(value, part)
         if found is _MISSING:
-            return Use(name, False, nearest(value, part, path))
-        value = found
+            near = nearest(part, dir(value))
+            return Use(name, False, reason(name) or near and f"nearest: {path}.{near}")
+        value, path = found, f"{path}.{part}"
     return Use(name, True)
 
 
@@ -258,28 +265,19 @@ def get(value, part):
     return getattr(value, part, found) if isinstance(value, type) and found is not _MISSING else found
 
 
-def nearest(value, part, path):
-    """The dotted name nearest to one that is missing, or ''."""
-    near = difflib.get_close_matches(part, [name for name in dir(value) if not name.startswith("_")], n=1,
-                                     cutoff=0.7)
-    return f"{path.rpartition('.')[0]}.{near[0]}" if near else ""
-
-
 def look_up_method(name):
     """The use of an attribute of a tensor."""
     tensor = importlib.import_module(FACADE).Tensor
     known = {*dir(tensor), *_known_attributes()}
     if name in known:
         return Use("." + name, True)
-    near = difflib.get_close_matches(name, [each for each in dir(tensor) if not each.startswith("_")], n=1,
-                                     cutoff=0.7)
-    return Use("." + name, False, "." + near[0] if near else "")
+    near = nearest(name, dir(tensor))
+    return Use("." + name, False, near and f"nearest: .{near}")
 
 
 def public_names(module):
     """What `from module import *` brings."""
     try:
-        return [name for name in dir(importlib.import_module(FACADE + module[len(SERVED):]))
-                if not name.startswith("_")]
+        return [name for name in dir(importlib.import_module(real(module))) if not name.startswith("_")]
     except ModuleNotFoundError:
         return []

@@ -4,11 +4,12 @@ import math
 
 from flambeau.distributions import constraints, draws
 from flambeau.distributions.distribution import Distribution
-from flambeau.distributions.transforms import AbsTransform, AffineTransform, ExpTransform
+from flambeau.distributions.normal import Half
+from flambeau.distributions.transforms import AffineTransform, ExpTransform
 from flambeau.distributions.transformed import TransformedDistribution
 from flambeau.distributions.utils import broadcast_all, standard_normal
 from flambeau.ops.elementwise import where
-from flambeau.tensor.create import full_like, zeros_like
+from flambeau.tensor.create import full_like
 from flambeau.types.info import finfo
 
 EULER = 0.57721566490153286060
@@ -182,40 +183,22 @@ class Cauchy(Distribution):
         return (4 * math.pi * self.scale).log()
 
 
-class HalfCauchy(TransformedDistribution):
+class HalfCauchy(Half):
     """|x| of a Cauchy x around 0.
 
     >>> HalfCauchy(1.0).cdf(tensor(1.0))
     tensor(0.5000)
     """
 
-    arg_constraints = {"scale": constraints.positive}
-    support = constraints.nonnegative
-    has_rsample = True
-
-    def __init__(self, scale, validate_args=None):
-        super().__init__(Cauchy(0.0, scale, validate_args=False), AbsTransform(), validate_args=validate_args)
-
-    @property
-    def scale(self):
-        return self.base_dist.scale
+    whole = Cauchy
 
     @property
     def mean(self):
         return full_like(self.scale, math.inf)
 
     @property
-    def mode(self):
-        return zeros_like(self.scale)
-
-    @property
     def variance(self):
         return self.base_dist.variance
-
-    def log_prob(self, value):
-        if self._validate_args:
-            self._validate_sample(value)
-        return where(value >= 0, self.base_dist.log_prob(value) + math.log(2), -math.inf)
 
     def cdf(self, value):
         if self._validate_args:
@@ -224,9 +207,6 @@ class HalfCauchy(TransformedDistribution):
 
     def icdf(self, value):
         return (math.pi / 2 * value).tan() * self.scale
-
-    def entropy(self):
-        return self.base_dist.entropy() - math.log(2)
 
 
 class StudentT(Distribution):

@@ -54,7 +54,23 @@ class LogitRelaxedBernoulli(FromProbsOrLogits, Distribution):
         return (probs_to_logits(value, is_binary=True) + self.logits) / self.temperature
 
 
-class RelaxedBernoulli(TransformedDistribution):
+class Relaxed(TransformedDistribution):
+    """A transformed relaxed distribution, with the parameters of what it transforms."""
+
+    @property
+    def temperature(self):
+        return self.base_dist.temperature
+
+    @property
+    def logits(self):
+        return self.base_dist.logits
+
+    @property
+    def probs(self):
+        return self.base_dist.probs
+
+
+class RelaxedBernoulli(Relaxed):
     """Numbers in (0, 1) that come closer to a Bernoulli number's 0 and 1 as `temperature` falls.
 
     Args:
@@ -72,18 +88,6 @@ class RelaxedBernoulli(TransformedDistribution):
     def __init__(self, temperature, probs=None, logits=None, validate_args=None):
         super().__init__(LogitRelaxedBernoulli(temperature, probs, logits), SigmoidTransform(),
                          validate_args=validate_args)
-
-    @property
-    def temperature(self):
-        return self.base_dist.temperature
-
-    @property
-    def logits(self):
-        return self.base_dist.logits
-
-    @property
-    def probs(self):
-        return self.base_dist.probs
 
 
 class ExpRelaxedCategorical(WrappingCategorical):
@@ -120,15 +124,16 @@ class ExpRelaxedCategorical(WrappingCategorical):
         return shares + (n - 1) * self.temperature.log() + math.lgamma(n)
 
 
-class RelaxedOneHotCategorical(TransformedDistribution):
+class RelaxedOneHotCategorical(Relaxed):
     """Vectors of the simplex that come closer to one-hot vectors as `temperature` falls.
 
     Args:
         temperature: > 0.
         probs, logits: as for Categorical, shape (..., n).
 
-    >>> RelaxedOneHotCategorical(tensor(0.5), probs=tensor([0.1, 0.9])).rsample().sum()
-    tensor(1.)
+    >>> draw = RelaxedOneHotCategorical(tensor(0.5), probs=tensor([0.1, 0.9])).rsample()
+    >>> round(draw.sum().item(), 4)
+    1.0
     """
 
     arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
@@ -138,15 +143,3 @@ class RelaxedOneHotCategorical(TransformedDistribution):
     def __init__(self, temperature, probs=None, logits=None, validate_args=None):
         super().__init__(ExpRelaxedCategorical(temperature, probs, logits), ExpTransform(),
                          validate_args=validate_args)
-
-    @property
-    def temperature(self):
-        return self.base_dist.temperature
-
-    @property
-    def logits(self):
-        return self.base_dist.logits
-
-    @property
-    def probs(self):
-        return self.base_dist.probs

@@ -92,11 +92,15 @@ class _Convolution(Module):
 
     def forward(self, input):
         """Convolve; paddings other than zeros are put around the input first."""
+        return self._conv_forward(input, self.weight, self.bias)
+
+    def _conv_forward(self, input, weight, bias):
+        """The same with other parameters, for layers that make theirs from `weight` in each call."""
         padding = self.padding
         if self.padding_mode != "zeros":
             input = F.pad(input, self._reversed_padding_repeated_twice, self.padding_mode)
             padding = 0
-        return self.function(input, self.weight, self.bias, self.stride, padding, self.dilation, self.groups)
+        return self.function(input, weight, bias, self.stride, padding, self.dilation, self.groups)
 
     def _sides(self):
         """The padding as `functional.pad` takes it."""
@@ -163,26 +167,29 @@ class _TransposedConvolution(_Convolution):
 
     def forward(self, input, output_size=None):
         """Convolve; `output_size` chooses among the sizes that have the same convolution."""
-        extra = self.output_padding if output_size is None else self._extra(input, list(output_size))
+        extra = self._output_padding(input, output_size, self.stride, self.padding, self.kernel_size,
+                                     len(self.kernel_size), self.dilation)
         return self.function(input, self.weight, self.bias, self.stride, self.padding, extra, self.groups,
                              self.dilation)
 
-    def _extra(self, input, output_size):
-        rank = len(self.kernel_size)
-        if len(output_size) == input.dim():
-            output_size = output_size[-rank:]
-        if len(output_size) != rank:
+    def _output_padding(self, input, output_size, stride, padding, kernel_size, num_spatial_dims,
+                        dilation=None):
+        """How much longer than the least the result is on each axis, for it to have `output_size`."""
+        if output_size is None:
+            return self.output_padding
+        rank, sizes = num_spatial_dims, list(output_size)
+        if len(sizes) == input.dim():
+            sizes = sizes[-rank:]
+        if len(sizes) != rank:
             raise ValueError(f"{type(self).__name__}: for {input.dim()}D input, output_size must have {rank} "
-                             f"or "
-                             f"{input.dim()} elements (got {len(output_size)})")
+                             f"or {input.dim()} elements (got {len(sizes)})")
         extra = []
-        for axis, wanted in enumerate(output_size):
-            least = ((input.shape[axis - rank] - 1) * self.stride[axis] - 2 * self.padding[axis]
-                     + self.dilation[axis] * (self.kernel_size[axis] - 1) + 1)
-            if not least <= wanted < least + self.stride[axis]:
-                raise ValueError(f"requested an output size of {output_size}, but valid sizes of axis {axis} "
-                                 f"range from "
-                                 f"{least} to {least + self.stride[axis] - 1} (for an input of "
+        for axis, wanted in enumerate(sizes):
+            least = ((input.shape[axis - rank] - 1) * stride[axis] - 2 * padding[axis]
+                     + (1 if dilation is None else dilation[axis]) * (kernel_size[axis] - 1) + 1)
+            if not least <= wanted < least + stride[axis]:
+                raise ValueError(f"requested an output size of {sizes}, but valid sizes of axis {axis} range "
+                                 f"from {least} to {least + stride[axis] - 1} (for an input of "
                                  f"{input.shape[-rank:]})")
             extra.append(wanted - least)
         return tuple(extra)

@@ -7,7 +7,7 @@ their shape, and the layer becomes one of the usual class.
 from flambeau.nn import conv, normalization
 from flambeau.nn.linear import Linear
 
-from flambeau.nn.parameter import Parameter, UninitializedBuffer, UninitializedParameter, is_lazy
+from flambeau.nn.parameter import UninitializedBuffer, UninitializedParameter, is_lazy
 from flambeau.tensor import empty, tensor
 from flambeau.types.dtype import int64
 
@@ -54,10 +54,9 @@ class LazyModuleMixin:
             super().reset_parameters()
 
     def _make(self, name, shape):
-        """Put a parameter or buffer of that shape in the place of one without."""
+        """Give a parameter its shape, or put a buffer of that shape in the place of one without."""
         if name in self._parameters:
-            old = self._parameters[name]
-            self._parameters[name] = Parameter(empty(shape, dtype=old.dtype), old.requires_grad)
+            self._parameters[name].materialize(shape)
         else:
             self._buffers[name] = empty(shape, dtype=self._buffers[name].dtype)
 

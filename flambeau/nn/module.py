@@ -201,9 +201,6 @@ class Module:
             names.update(self.__dict__.get(table, ()))
         return sorted(name for name in names if not name[:1].isdigit())
 
-    def __setstate__(self, members):
-        self.__dict__.update(members)
-
     # ------------------------------------------------------------------ paths
 
     def get_submodule(self, target):

@@ -8,12 +8,26 @@ from flambeau.tensor.parameter import Parameter
 class _Uninitialized:
     """A member whose shape is not known yet."""
 
+    __slots__ = ()
     _ready = False
+    cls_to_become = None
 
     def materialize(self, shape, device=None, dtype=None):
-        """Give it a shape; its elements are not set."""
-        self.data = empty(tuple(shape), device=device, dtype=dtype or self.dtype)
+        """Give it a shape; its elements are not set. It is the same object after, so optimizers know it."""
+        self.data = empty(tuple(shape), device=device or self.device, dtype=dtype or self.dtype)
         self._ready = True
+        if self.cls_to_become is not None:
+            self.__class__ = self.cls_to_become
+
+    def __deepcopy__(self, memo):
+        if self._ready:
+            return super().__deepcopy__(memo)
+        return memo.setdefault(id(self), type(self)(self.requires_grad, self.device, self.dtype))
+
+    def __reduce_ex__(self, protocol):
+        if self._ready:
+            return super().__reduce_ex__(protocol)
+        return type(self), (self.requires_grad, self.device, self.dtype)
 
     def __repr__(self):
         return super().__repr__() if self._ready else f"<{type(self).__name__}>"
@@ -21,6 +35,9 @@ class _Uninitialized:
 
 class UninitializedParameter(_Uninitialized, Parameter):
     """A parameter whose shape the first call of a lazy layer gives."""
+
+    __slots__ = ()          # laid out as a Parameter is, to become one
+    cls_to_become = Parameter
 
     def __new__(cls, requires_grad=True, device=None, dtype=None):
         return Parameter.__new__(cls, empty((0,), device=device, dtype=dtype), requires_grad)

@@ -42,6 +42,8 @@ class _Layer(Module):
     """What encoder and decoder layers share: self-attention and a feed-forward network, around them
     residuals."""
 
+    _last_dropout = None            # its name
+
     def __init__(self, d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, batch_first,
                  norm_first, bias, device, dtype, attentions, norms):
         super().__init__()
@@ -64,8 +66,15 @@ class _Layer(Module):
         """x plus the part, normalised before or after."""
         return x + part(norm(x)) if self.norm_first else norm(x + part(x))
 
-    def _network(self, x):
-        return self.linear2(self.dropout(self.activation(self.linear1(x))))
+    def _sa_block(self, x, attn_mask, key_padding_mask, is_causal=False):
+        """Self-attention and its dropout; what a subclass may put in their place."""
+        return self.dropout1(self.self_attn(x, x, x, attn_mask=attn_mask, key_padding_mask=key_padding_mask,
+                                            need_weights=False, is_causal=is_causal)[0])
+
+    def _ff_block(self, x):
+        """The feed-forward network and its dropout, the layer's last."""
+        last = getattr(self, self._last_dropout)
+        return last(self.linear2(self.dropout(self.activation(self.linear1(x)))))
 
 
 class TransformerEncoderLayer(_Layer):
@@ -77,6 +86,8 @@ class TransformerEncoderLayer(_Layer):
         batch_first: operands are (batch, length, d_model). norm_first: normalise before each part, not after.
     """
 
+    _last_dropout = "dropout2"
+
     def __init__(self, d_model, nhead, dim_feedforward=2048, dropout=0.1, activation=F.relu,
                  layer_norm_eps=1e-5,
                  batch_first=False, norm_first=False, bias=True, device=None, dtype=None):
@@ -87,17 +98,14 @@ class TransformerEncoderLayer(_Layer):
     def forward(self, src, src_mask=None, src_key_padding_mask=None, is_causal=False):
         """The layer's output; masks as in `MultiheadAttention`."""
         def attention(x):
-            return self.dropout1(self.self_attn(x, x, x, attn_mask=src_mask,
-                                                key_padding_mask=src_key_padding_mask,
-                                                need_weights=False, is_causal=is_causal)[0])
-
-        def network(x):
-            return self.dropout2(self._network(x))
-        return self._residual(self._residual(src, attention, self.norm1), network, self.norm2)
+            return self._sa_block(x, src_mask, src_key_padding_mask, is_causal=is_causal)
+        return self._residual(self._residual(src, attention, self.norm1), self._ff_block, self.norm2)
 
 
 class TransformerDecoderLayer(_Layer):
     """Self-attention, attention to `memory` and a feed-forward network; see `TransformerEncoderLayer`."""
+
+    _last_dropout = "dropout3"
 
     def __init__(self, d_model, nhead, dim_feedforward=2048, dropout=0.1, activation=F.relu,
                  layer_norm_eps=1e-5,
@@ -109,20 +117,19 @@ class TransformerDecoderLayer(_Layer):
                 memory_key_padding_mask=None, tgt_is_causal=False, memory_is_causal=False):
         """The layer's output; masks as in `MultiheadAttention`."""
         def attention(x):
-            return self.dropout1(self.self_attn(x, x, x, attn_mask=tgt_mask,
-                                                key_padding_mask=tgt_key_padding_mask,
-                                                need_weights=False, is_causal=tgt_is_causal)[0])
+            return self._sa_block(x, tgt_mask, tgt_key_padding_mask, tgt_is_causal)
 
         def to_memory(x):
-            return self.dropout2(self.multihead_attn(x, memory, memory, attn_mask=memory_mask,
-                                                     key_padding_mask=memory_key_padding_mask,
-                                                     need_weights=False, is_causal=memory_is_causal)[0])
-
-        def network(x):
-            return self.dropout3(self._network(x))
+            return self._mha_block(x, memory, memory_mask, memory_key_padding_mask, memory_is_causal)
         x = self._residual(tgt, attention, self.norm1)
         x = self._residual(x, to_memory, self.norm2)
-        return self._residual(x, network, self.norm3)
+        return self._residual(x, self._ff_block, self.norm3)
+
+    def _mha_block(self, x, mem, attn_mask, key_padding_mask, is_causal=False):
+        """Attention to `mem` and its dropout; what a subclass may put in their place."""
+        return self.dropout2(self.multihead_attn(x, mem, mem, attn_mask=attn_mask,
+                                                 key_padding_mask=key_padding_mask,
+                                                 need_weights=False, is_causal=is_causal)[0])
 
 
 class TransformerEncoder(Module):

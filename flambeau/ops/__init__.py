@@ -1,11 +1,11 @@
 """Operators: each is declared once, as a class of a kind. `ops.REGISTRY` holds them by name."""
 
-from flambeau.ops import (activation, arithmetic, attention, bounds, calculus, compare, complex_kinds, convolution,
+from flambeau.ops import (activation, alignment, arithmetic, attention, bounds, calculus, compare, complex_kinds, convolution,
                           create, distance, eigenpairs,
                           einstein_sum, elementwise, extreme, fourier, image, index, join, linalg,
                           linalg_functions, linalg_lu, linalg_symmetric, loss, mathematics, matmul, normalize, norms, optimize,
                           optimize_more, padding, places, pooling, products, random, recurrent, reduce, refusals,
-                          reinterpret, resample, rounding, running, scan, scatter, segments, shape, sort, sparse_rows, special, special_bessel,
+                          regression, reinterpret, resample, rounding, running, scan, scatter, segments, shape, sort, sparse_rows, special, special_bessel,
                           special_host, special_polynomials, spectrogram, statistics, structure, triangles,
                           view, window, windows)
 from flambeau.ops.index import embedding
@@ -18,7 +18,7 @@ from flambeau.ops.pooling import max_pool2d
 _MODULES = (recurrent, arithmetic, bounds, einstein_sum, linalg, linalg_functions, linalg_symmetric, norms, products, triangles,
             special, special_bessel, special_host, special_polynomials, windows, fourier, spectrogram,
             padding, pooling, convolution, image, elementwise, mathematics, compare, activation, reduce,
-            view, matmul, index, window, create, random, normalize, join, loss, rounding, optimize, scan,
+            view, matmul, index, window, create, random, normalize, join, loss, regression, alignment, rounding, optimize, scan,
             sort, statistics, shape, scatter, places, structure, reinterpret, calculus, extreme, attention)
 
 

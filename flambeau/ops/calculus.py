@@ -6,7 +6,7 @@ from flambeau.ops.join import cat
 from flambeau.ops.out import with_out
 from flambeau.ops.scan import cumsum
 from flambeau.ops.spec import public
-from flambeau.ops.view import narrow, reshape
+from flambeau.ops.view import clone, narrow, reshape
 from flambeau.runtime._core import Tensor
 from flambeau.types.dtype import bool_
 from flambeau.types.shape import normalize_axes, normalize_axis
@@ -31,7 +31,7 @@ def diff(input, n=1, dim=-1, prepend=None, append=None):
     if n < 0:
         fail("diff", "the order is negative", n, "n >= 0")
     if n == 0:
-        return input
+        return clone(input)
     dim = normalize_axis(dim, input.ndim, "diff")
     extra = [None if e is None else _line_of("diff", e, input, dim) for e in (prepend, append)]
     if any(e is not None for e in extra):

@@ -67,7 +67,7 @@ def convolve(rank, input, weight, bias, stride, padding, dilation, groups):
     return out if x.ndim == rank + 2 else squeeze(out, 0)
 
 
-def check_convolution(name, rank, input, weight, bias, groups):
+def check_convolution(name, rank, input, weight, bias, groups, transposed=False):
     same_dtype(name, input, weight, bias)
     if weight.ndim != rank + 2 or input.ndim not in (rank + 1, rank + 2):
         fail(name,
@@ -76,6 +76,11 @@ def check_convolution(name, rank, input, weight, bias, groups):
              f"(batch, channels, {rank} sizes) and (out, in / groups, {rank} sizes)", kind=ShapeError)
     if groups < 1:
         fail(name, "groups must be positive", groups, kind=RuntimeError)
+    channels = weight.shape[1] * groups if transposed else weight.shape[0]
+    if bias is not None and (bias.ndim != 1 or isinstance(bias.shape[0], int) and isinstance(channels, int)
+                             and bias.shape[0] != channels):
+        fail(name, f"expected bias to be 1-dimensional with {channels} elements", show_shape(bias.shape),
+             f"({channels},)", kind=ShapeError)
 
 
 def positive(name, rank, value, what):
@@ -146,7 +151,7 @@ def conv_transpose3d(input, weight, bias=None, stride=1, padding=0, output_paddi
 
 def convolve_transposed(rank, input, weight, bias, stride, padding, output_padding, groups, dilation):
     name = f"conv_transpose{rank}d"
-    check_convolution(name, rank, input, weight, bias, groups)
+    check_convolution(name, rank, input, weight, bias, groups, transposed=True)
     if input.shape[-rank - 1] != weight.shape[0]:
         fail(name, "the number of channels differs",
              f"input {show_shape(input.shape)} with weight {show_shape(weight.shape)}",

@@ -1,13 +1,12 @@
-"""Fourier transforms (NumPy's pocketfft on the host) and the functions of `flambeau.fft`.
+"""Fourier transforms (pocketfft on the host, NumPy's or SciPy's) and the functions of `flambeau.fft`.
 
-One op does them all: `kind` says what goes in and out ("c2c", "r2c": one-sided,
-                                                        "c2r": from a one-sided spectrum). A transform is
-linear, so its derivative is its adjoint, and the derivative of that is the transform again: one more
-attribute.
+One op does them all: `kind` says what goes in and out ("c2c", "r2c": one-sided, "c2r": from a one-sided
+spectrum). A transform is linear, so its derivative is its adjoint, and the derivative of that is the
+transform again: one more attribute.
 """
 
 from flambeau.base.errors import ShapeError, fail
-from flambeau.base.lazy import LazyModule
+from flambeau.base.lazy import LazyModule, optional
 from flambeau.ops.elementwise import cast
 from flambeau.ops.interpose import visible
 from flambeau.ops.join import cat
@@ -15,6 +14,7 @@ from flambeau.ops.kinds import Opaque
 from flambeau.ops.out import with_out
 from flambeau.ops.spec import op
 from flambeau.ops.view import narrow
+from flambeau.runtime._core import get_num_threads
 from flambeau.types.device import placed
 from flambeau.types.dtype import category, complex64, complex128, float32, float64, get_default_dtype
 from flambeau.types.shape import normalize_axes
@@ -23,17 +23,25 @@ numpy = LazyModule("numpy")
 REVERSED = {None: "forward", "backward": "forward", "forward": "backward", "ortho": "ortho"}
 COMPLEX = {float32: complex64, float64: complex128, complex64: complex64, complex128: complex128}
 REAL = {float32: float32, float64: float64, complex64: float32, complex128: float64}
+LARGE = 1 << 16                 # elements from which SciPy's transforms repay its import (some 0.3 s)
 
 
 # ------------------------------------------------------------------------------ on NumPy arrays
 def transformed(x, kind, dims, sizes, norm, inverse):
     """The transform of x, cut or filled up with zeros to `sizes` along `dims`."""
-    fft = numpy.fft
+    if x.size >= LARGE and (scipy_fft := optional("scipy.fft")) is not None:
+        with scipy_fft.set_workers(get_num_threads()):
+            return _by_kind(scipy_fft, x, kind, dims, sizes, norm, inverse)
+    return _by_kind(numpy.fft, x, kind, dims, sizes, norm, inverse)
+
+
+def _by_kind(fft, x, kind, dims, sizes, norm, inverse):
+    """`transformed` by a library: NumPy's or SciPy's, which shares the rows out among threads."""
     if kind == "c2c":
         return (fft.ifftn if inverse else fft.fftn)(x, sizes, dims, norm)
     if kind == "r2c":
-        return fft.rfftn(x, sizes, dims, REVERSED[norm]).conj() if inverse else fft.rfftn(x, sizes, dims,
-                                                                                          norm)
+        spectrum = fft.rfftn(x, sizes, dims, REVERSED[norm] if inverse else norm)
+        return spectrum.conj() if inverse else spectrum
     return fft.irfftn(x, sizes, dims, norm) if inverse else fft.irfftn(x.conj(), sizes, dims, REVERSED[norm])
 
 

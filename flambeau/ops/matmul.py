@@ -40,6 +40,11 @@ class Mm(Contraction):
     tolerance = ulps(256)
     axes = "... m k, ... k n -> ... m n"
 
+    def prepare(self, values):
+        values = super().prepare(values)
+        same_dtype("mm", values["input"], values["other"])
+        return values
+
     def samples(rng, shape):
         return [rng.uniform(-1, 1, (5, 7)), rng.uniform(-1, 1, (7, 3))]
 

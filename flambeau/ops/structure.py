@@ -1,7 +1,10 @@
 """Copies that rearrange: flipped, rolled, repeated, masked to triangles, joined from several tensors."""
 
+import functools
+
 from flambeau.base.errors import fail
 from flambeau.base.lazy import LazyModule
+from flambeau.ops import plans
 from flambeau.ops import shape as shapes
 from flambeau.ops import view as views
 from flambeau.ops.create import full, iota
@@ -15,13 +18,21 @@ from flambeau.ops.samples import ulps, unary_samples
 from flambeau.ops.shape import atleast_1d, atleast_2d, atleast_3d, only_tensors, ravel, tensor_list
 from flambeau.types.device import placed
 from flambeau.types.dtype import bool_
-from flambeau.ops.spec import FUNCTIONS, REGISTRY, as_int, op, public, write_out
+from flambeau.ops.spec import FUNCTIONS, INPLACE, REGISTRY, as_int, op, public, write_out
 from flambeau.ops.view import clone, expand, permute, reshape, slice_, transpose, unsqueeze
+from flambeau.ops.wrapped import is_wrapped
+from flambeau.ops.write import number_in_memory, write
+from flambeau.runtime import _core
 from flambeau.runtime._core import Tensor
 from flambeau.types.dtype import int32, int64, promote
 from flambeau.types.shape import normalize_axes, normalize_axis
 
 numpy = LazyModule("numpy")
+
+
+def _is_plain(x):
+    """True for a tensor with memory whose use nothing records: results may be written piece by piece."""
+    return type(x) is Tensor and not x.is_shape_only and not (x.requires_grad and _core.grad_mode())
 
 
 # ---------------------------------------------------------------------------------- turned and moved
@@ -56,9 +67,27 @@ reversed_view = REGISTRY["_reversed"].function
 
 @public()
 def flip(input, *args, dims=()):
-    """A copy with the elements in reverse order along `dims`: flip(x, 0, 1), flip(x, (0, 1))."""
+    """A copy with the elements in reverse order along `dims`: flip(x, 0, 1), flip(x, (0, 1)).
+
+    The copy of a permuted tensor without gaps lies in memory in the order of its source.
+    """
     dims = normalize_axes(_sizes(args) or dims, input.ndim, "flip")
-    return clone(reversed_view(input, dims) if dims and input.numel() else input)
+    if not dims or not input.numel():
+        return clone(input)
+    order = _memory_order(input)
+    if order is None:
+        return clone(reversed_view(input, dims))
+    copied = clone(reversed_view(permute(input, order), tuple(order.index(d) for d in dims)))
+    return permute(copied, tuple(map(order.index, range(input.ndim))))
+
+
+def _memory_order(x):
+    """The axes of a permuted tensor without gaps, outermost first; None for other tensors."""
+    if getattr(type(x), "is_traced", False) or is_wrapped(x) or x.is_contiguous():
+        return None
+    strides = x.stride()
+    order = tuple(sorted(range(x.ndim), key=lambda d: (-strides[d], d)))
+    return order if permute(x.detach(), order).is_contiguous() else None
 
 
 def _sizes(values):
@@ -107,6 +136,12 @@ def _roll_axis(x, shift, dim):
     shift = shift % size if size else 0
     if not shift:
         return clone(x)
+    if _is_plain(x):
+        made, before = _core.empty_strided(tuple(x.shape), None, x.dtype), (slice(None),) * dim
+        write(made[(*before, slice(shift, None))], x[(*before, slice(size - shift))])
+        write(made[(*before, slice(shift))], x[(*before, slice(size - shift, None))])
+        made._reset_version()
+        return made
     return cat(tuple(reversed(shapes.parts(x, dim, (size - shift, shift)))), dim)
 
 
@@ -141,7 +176,18 @@ def repeat(input, *args, repeats=()):
              repeats, f"at least {input.ndim}")
     if any(r < 0 for r in repeats):
         fail("repeat", "Trying to create tensor with negative dimension", repeats)
+    if _is_plain(input) and any(r > 1 for r in repeats) and input.dtype.kind != "c":
+        apart, size = _apart(input, repeats)
+        return reshape(views.contiguous(apart), size)
     return _repeated(input, repeats)            # noqa: F821
+
+
+def _apart(x, repeats):
+    """A view of x that has each axis of the result as two, how often and what; and the shape of the result."""
+    sizes = (1,) * (len(repeats) - x.ndim) + tuple(x.shape)
+    pairs = reshape(x, tuple(n for size in sizes for n in (1, size)))
+    return (expand(pairs, tuple(n for r, size in zip(repeats, sizes) for n in (r, size))),
+            tuple(r * size for r, size in zip(repeats, sizes)))
 
 
 @op
@@ -160,10 +206,8 @@ class Repeated(Composite):
     cases = [{"repeats": (2, 3)}, {"repeats": (1, 1, 2)}]
 
     def compute(input, repeats):
-        sizes = (1,) * (len(repeats) - input.ndim) + tuple(input.shape)
-        apart = reshape(input, tuple(n for size in sizes for n in (1, size)))
-        spread = expand(apart, tuple(n for r, size in zip(repeats, sizes) for n in (r, size)))
-        return clone(reshape(spread, tuple(r * size for r, size in zip(repeats, sizes))))
+        apart, size = _apart(input, repeats)
+        return clone(reshape(apart, size))
 
     def reference(input, repeats):
         return numpy.tile(input, repeats)
@@ -201,8 +245,8 @@ def repeat_interleave(input, repeats=None, dim=None, *, output_size=None):
     if repeats < 0:
         fail("repeat_interleave", "repeats can not be negative", repeats)
     spread = expand(unsqueeze(input, dim + 1), (*input.shape[:dim + 1], repeats, *input.shape[dim + 1:]))
-    made = reshape(spread, (*input.shape[:dim], input.shape[dim] * repeats, *input.shape[dim + 1:]))
-    return clone(made) if repeats == 1 else made
+    spread = clone(spread) if repeats == 1 else views.contiguous(spread)        # never memory of the input
+    return reshape(spread, (*input.shape[:dim], input.shape[dim] * repeats, *input.shape[dim + 1:]))
 
 
 def _repeated_places(repeats, size, output_size):
@@ -222,48 +266,80 @@ def _repeated_places(repeats, size, output_size):
 
 
 # ---------------------------------------------------------------------------------- triangles
-def _across(name, x):
-    """column - row of each element of the matrices x: (rows, columns), int64."""
+def _inside(name, x, diagonal):
+    """(rows, columns) bools: true on and below a diagonal. Row r + 1 is row r moved by one: all view one vector."""
     if x.ndim < 2:
         fail(name, f"{name}: input tensor must have at least 2 dimensions", tuple(x.shape))
-    return iota((1, x.shape[-1]), 1) - iota((x.shape[-2], 1), 0)
-
-
-def _masked(x, inside):
-    return where(inside, x, False if x.dtype.kind == "b" else 0)
+    rows, columns = x.shape[-2:]
+    inside = iota((rows + columns - 1,), 0) <= rows - 1 + int(diagonal)
+    return reversed_view(shapes.unfold(inside, 0, columns, 1), (0,))
 
 
 @public(inplace=True)
 def tril(input, diagonal=0):
     """The matrices with zeros above the diagonal number `diagonal`."""
-    return _masked(input, _across("tril", input) <= int(diagonal))
+    if input.ndim > 1 and not input.numel():
+        return clone(input)
+    return where(_inside("tril", input, diagonal), input, _zero_of(input))
 
 
 @public(inplace=True)
 def triu(input, diagonal=0):
     """The matrices with zeros below the diagonal number `diagonal`."""
-    return _masked(input, _across("triu", input) >= int(diagonal))
+    if input.ndim > 1 and not input.numel():
+        return clone(input)
+    return where(_inside("triu", input, int(diagonal) - 1), _zero_of(input), input)
 
 
-def _triangle_indices(name, function, row, col, offset, dtype):
-    from flambeau.ops.host import tensor_of
+def _zero_of(x):
+    return False if x.dtype.kind == "b" else 0
+
+
+def _in_place(function, zero_inside):
+    """A function(x, diagonal) that writes tril or triu into x, in one pass, where nothing records the call."""
+    def written(input, diagonal=0):
+        if not _is_plain(input) or not input.numel() or input.ndim < 2 or input.dtype.kind == "c":
+            return function(input, diagonal)
+        inside = _inside(function.__name__, input, int(diagonal) - zero_inside)
+        zero = number_in_memory(0, input.dtype)
+        operands = [inside, zero, input] if zero_inside else [inside, input, zero]
+        return _core.run_into(plans.elementwise_plan(REGISTRY["where"], operands, {}), operands, input)
+    return functools.wraps(function)(written)
+
+
+INPLACE["tril_"], INPLACE["triu_"] = _in_place(tril, 0), _in_place(triu, 1)
+
+
+def _triangle_indices(name, row, col, offset, dtype):
+    """The (row, column) of each element of a triangle, from the first column and the number of each row's."""
+    from flambeau.ops.host import memory_array
     if row < 0 or col < 0:
         fail(name, "row and col must be non-negative", (row, col))
-    return tensor_of(numpy.stack(function(row, offset, col)), dtype or int64)
+    numbers = numpy.arange(row)
+    first = numpy.clip(numbers + offset, 0, col) if name == "triu_indices" else numpy.zeros(row, int)
+    end = numpy.clip(numbers + offset + 1, 0, col) if name == "tril_indices" else numpy.full(row, col)
+    lengths = end - first
+    made = _core.empty_strided((2, int(lengths.sum())), None, dtype or int64)
+    places, columns = memory_array(made.data_ptr(), tuple(made.shape), made.dtype), numpy.arange(col)
+    places[0] = numpy.repeat(numbers, lengths)
+    if places.size:
+        numpy.concatenate([columns[a:b] for a, b in zip(first.tolist(), end.tolist())], out=places[1],
+                          casting="unsafe")
+    return made
 
 
 @public(method=False)
 @placed
 def tril_indices(row, col, offset=0, *, dtype=None, device=None, layout=None, requires_grad=False):
     """(2, count): rows and columns of the elements on and below a diagonal of a row x col matrix."""
-    return _triangle_indices("tril_indices", numpy.tril_indices, row, col, offset, dtype)
+    return _triangle_indices("tril_indices", row, col, offset, dtype)
 
 
 @public(method=False)
 @placed
 def triu_indices(row, col, offset=0, *, dtype=None, device=None, layout=None, requires_grad=False):
     """(2, count): rows and columns of the elements on and above a diagonal of a row x col matrix."""
-    return _triangle_indices("triu_indices", numpy.triu_indices, row, col, offset, dtype)
+    return _triangle_indices("triu_indices", row, col, offset, dtype)
 
 
 # ---------------------------------------------------------------------------------- joined
@@ -312,6 +388,8 @@ def block_diag(*tensors):
     dtype = blocks[0].dtype
     for b in blocks:
         dtype = promote(dtype, b.dtype)
+    if all(map(_is_plain, blocks)):
+        return _filled_in(blocks, dtype)
     width, at, rows = sum(b.shape[1] for b in blocks), 0, []
     for b in blocks:
         block = cast(b, dtype)
@@ -319,6 +397,16 @@ def block_diag(*tensors):
         rows.append(cat((sides[0], block, sides[1]), 1))
         at += b.shape[1]
     return cat(tuple(rows), 0)
+
+
+def _filled_in(blocks, dtype):
+    """Zeros with the blocks written along the diagonal."""
+    made, row, column = full([sum(b.shape[axis] for b in blocks) for axis in (0, 1)], 0, dtype), 0, 0
+    for b in blocks:
+        write(made[row:row + b.shape[0], column:column + b.shape[1]], b)
+        row, column = row + b.shape[0], column + b.shape[1]
+    made._reset_version()
+    return made
 
 
 # ---------------------------------------------------------------------------------- grids
@@ -370,12 +458,22 @@ def combinations(input, r=2, with_replacement=False):
         fail("combinations", "Expect a non-negative number, but got", r)
     if r == 0:
         return full((0,), 0, input.dtype)
-    import itertools
-
     from flambeau.ops.host import tensor_of
-    choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
-    rows = numpy.array(list(choose(range(input.shape[0]), r)), "int64").reshape(-1, r)
+    rows = _choices(input.shape[0], r, 0 if with_replacement else 1)
     return reshape(index_select(input, 0, tensor_of(rows.reshape(-1), int64)), rows.shape)
+
+
+def _choices(n, r, step):
+    """(choices, r) rising numbers below n as a NumPy array, in order; neighbours are `step` apart at least."""
+    columns = [numpy.arange(n)]
+    for _ in range(r - 1):
+        first = columns[-1] + step                              # of what may follow each row
+        counts = n - first
+        ends = numpy.cumsum(counts)
+        rows = numpy.repeat(numpy.arange(counts.size), counts)
+        following = numpy.arange(rows.size) + (first - ends + counts)[rows]
+        columns = [c[rows] for c in columns] + [following]
+    return numpy.stack(columns, 1)
 
 
 # ---------------------------------------------------------------------------------- selection

@@ -2,6 +2,7 @@
 
 from flambeau.base.lazy import LazyModule
 from flambeau.ops.kinds import Window
+from flambeau.ops.matmul import same_dtype
 from flambeau.ops.samples import ulps
 from flambeau.ops.spec import op
 from flambeau.types.dtype import FLOATING, int64
@@ -19,6 +20,11 @@ class Convolving(Window):
 
     dtypes = FLOATING
     tolerance = ulps(512)
+
+    def prepare(self, values):
+        values = super().prepare(values)
+        same_dtype(self.name, *(values[name] for name in self.operands))
+        return values
 
 
 NUMBERS = "kernel_size, stride=(1, 1), padding=(0, 0), dilation=(1, 1), groups=1"

@@ -30,6 +30,11 @@ _OPTIONS = frozenset((      # what tells one kind of optimizer from another, in 
     "step_sizes", "t0"))
 
 
+def _holds_tensors(module):
+    """Whether a module can itself be gone through as parameters, as a ParameterList can."""
+    return isinstance(module, Iterable) and all(isinstance(entry, Tensor) for entry in module)
+
+
 class Optimizer:
     """Base of all optimizers.
 
@@ -54,7 +59,7 @@ class Optimizer:
         self.state = defaultdict(dict)
         self.param_groups = []
         self._make_hooks()
-        if hasattr(params, "parameters"):
+        if hasattr(params, "parameters") and not _holds_tensors(params):
             raise TypeError(f"[optimizer] a {type(params).__name__} is no list of parameters\n"
                             "  hint: pass model.parameters()")
         groups = list(params)
@@ -126,7 +131,7 @@ class Optimizer:
         if not isinstance(parameter, Tensor):
             raise TypeError("optimizer can only optimize Tensors, "
                             f"but one of the params is {type(parameter).__name__}")
-        if not (parameter.is_leaf or parameter.retains_grad):
+        if not (parameter.is_leaf or parameter.retains_grad or self.defaults.get("differentiable")):
             raise ValueError("can't optimize a non-leaf Tensor")
 
     def _check_group(self, param_group):

@@ -31,7 +31,6 @@ class Specified:
         return ops.reshape(tensor, (product(tensor.shape[:self.axes]), *tensor.shape[self.axes:]))
 
 
-
 def refuse_decay(name):
     fail(name, "weight_decay option is not compatible with sparse gradients", hint="set weight_decay=0")
 

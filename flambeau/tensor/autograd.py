@@ -187,7 +187,10 @@ def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=Fal
     roots, grads = _start("grad", _listed(outputs), _listed(grad_outputs))
     keep = create_graph if retain_graph is None else retain_graph
     known = [t.inner if is_wrapped(t) else t for t in inputs]
-    found = _walk(roots, grads, keep, create_graph, known, False)
+    recorded = create_graph or any(is_wrapped(g) for g in grads)     # a batch passes through ops only
+    found = _walk(roots, grads, keep, recorded, known, False)
+    if recorded and not create_graph:
+        found = [None if g is None else g.detach() for g in found]
     found = [t._like(g) if is_wrapped(t) and g is not None else g for t, g in zip(inputs, found)]
     if materialize_grads:
         from flambeau.tensor.create import zeros_like

@@ -218,8 +218,7 @@ def window(operation, values, like):
     """x[...]: an item, or a window that leaves the batch and the ragged axis whole."""
     index = list(values["index"])
     if index and isinstance(index[0], int):
-        item = like.unbind()[index[0]]
-        return bind(operation, (), {"input": item, "index": tuple(index[1:])}) if len(index) > 1 else item
+        return _inside(operation, like.unbind()[index[0]], index[1:])
     if not index or index[0] is None or not _whole(index[0], like.shape[0]):
         return NotImplemented
     axis, moved = 1, like.axis
@@ -335,22 +334,23 @@ def _elements(nested):
 def _sliced(operation, values, like):
     index = values["index"]
     if isinstance(index[0], int):
-        item = like.unbind()[index[0]]
-        return bind(operation, (), {"input": item, "index": tuple(index[1:])}) if len(index) > 1 else item
+        return _inside(operation, like.unbind()[index[0]], index[1:])
     if index[0] is None:
         fail("index", "a nested tensor cannot get an axis in front of its batch axis")
     chosen = list(like.unbind())[slice(*index[0][1:])]
-    results = []
-    for item in chosen:
-        axis, own = 0, []
-        for i in index[1:]:
-            if isinstance(i, tuple):
-                own.append(("slice", i[1], i[2] if isinstance(i[2], int) else item.shape[axis], i[3]))
-            else:
-                own.append(i)
-            axis += i is not None
-        results.append(bind(operation, (), {"input": item, "index": tuple(own)}) if own else item)
-    return _together(results, like, force=True)
+    return _together([_inside(operation, item, index[1:]) for item in chosen], like, force=True)
+
+
+def _inside(operation, item, index):
+    """item[index]; a slice to the end of a ragged axis goes to the item's own end."""
+    axis, own = 0, []
+    for i in index:
+        if isinstance(i, tuple):
+            own.append(("slice", i[1], i[2] if isinstance(i[2], int) else item.shape[axis], i[3]))
+        else:
+            own.append(i)
+        axis += i is not None
+    return bind(operation, (), {"input": item, "index": tuple(own)}) if own else item
 
 
 def _together(results, like, force=False):

@@ -121,6 +121,13 @@ class NestedBase(PartedTensor):
     def __iter__(self):
         return iter(self.unbind())
 
+    def __getitem__(self, index):
+        first, *rest = index if isinstance(index, tuple) else (index,)
+        if not isinstance(first, int) or isinstance(first, bool):
+            return super().__getitem__(index)
+        item = self.unbind()[first]         # its sizes are numbers, by which the rest is read
+        return item[tuple(rest)] if rest else item
+
     def to_padded_tensor(self, padding, output_size=None):
         from flambeau.tensor.nested_make import to_padded_tensor
         return to_padded_tensor(self, padding, output_size)

@@ -17,6 +17,8 @@ TESTED_BY = {
                     "lstm_gates"),
     # a view of operands that have no view in some layouts: tests/tensor/test_views.py
     "view": "reshape",
+    # their operands are tables that belong together: tests/nn/test_ctc.py
+    "ctc_loss": "nll_loss", "ctc_loss_gradient": "nll_loss",
     # compared with written-down trajectories and the unfused path: tests/optim/test_more_optimizers.py
     **{f"{name}_update": "adam_update" for name in ("rmsprop", "adagrad", "adadelta", "adamax", "nadam", "radam", "asgd",
                                                     "rprop")},

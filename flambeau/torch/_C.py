@@ -5,6 +5,7 @@ from flambeau.overrides import (
     DisableTorchFunctionSubclass,
     _disabled_torch_function_impl,
 )
+from flambeau.linalg import LinAlgError
 from flambeau.ops.overrides import THREAD as _THREAD
 from flambeau.runtime._core import Size
 from flambeau.tensor import Generator, Tensor, is_grad_enabled, set_grad_enabled as _set_grad
@@ -15,6 +16,7 @@ from flambeau.types.device import Device as device
 from flambeau.types.dtype import DType as dtype
 
 TensorBase = _TensorBase = Tensor
+_LinAlgError = LinAlgError
 _TensorMeta = type(Tensor)
 
 

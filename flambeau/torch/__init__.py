@@ -19,4 +19,4 @@ set_repr_prefix("torch")
 set_stream("pytorch")
 
 __getattr__, __dir__ = _mirror.mirror(__name__, "flambeau.torch._files", "flambeau", "flambeau.torch._top", "flambeau.torch._foreach",
-                                         "flambeau.torch._scripts")
+                                         "flambeau.torch._scripts", "flambeau.torch._checks")

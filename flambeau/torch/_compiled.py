@@ -4,9 +4,12 @@ Arguments are checked as PyTorch checks them, and what comes out has the form th
 becomes an OptimizedModule with the module as `_orig_mod`, a function a function of the same name.
 """
 
+import contextlib
 import functools
 import inspect
+import sys
 import textwrap
+import types
 
 from flambeau.nn import Module
 
@@ -182,14 +185,21 @@ def lookup_backend(compiler_fn):
     return registered.get(compiler_fn, compiler_fn) if isinstance(compiler_fn, str) else compiler_fn
 
 
-class Config:
-    """Settings that programs make and that have no effect: known ones can be read, any can be set."""
+class Config(types.ModuleType):
+    """Settings that programs make and that have no effect: known ones can be read, any can be set.
+
+    A module, as programs import it: `settings` makes a file one.
+    """
 
     def __init__(self, name, **values):
+        super().__init__(name)
         self.__dict__.update(values, _name=name)
 
     def __getattr__(self, name):
         raise AttributeError(f"{self.__dict__.get('_name')}.{name} does not exist")
+
+    def __reduce__(self):
+        return _config_of, (self._name, self.get_config_copy())
 
     def patch(self, changes=None, value=None, **more):
         """A block, or a decorator, with other settings: patch("name", value), patch({...}) or
@@ -213,7 +223,18 @@ class Config:
         return {name: value for name, value in self.__dict__.items() if not name.startswith("_")}
 
 
-class _Patch:
+def _config_of(name, values):
+    return Config(name, **values)
+
+
+def settings(module, name, **values):
+    """Make the module of this name, which is being imported, the Config `name`."""
+    module = sys.modules[module]
+    module.__class__ = Config
+    module.__dict__.update(values, _name=name)
+
+
+class _Patch(contextlib.ContextDecorator):
     def __init__(self, config, changes):
         self.config, self.changes, self.before = config, changes, []
 
@@ -227,13 +248,6 @@ class _Patch:
             self.config.__dict__.pop(name, None)
         self.config.__dict__.update(self.before.pop())
         return False
-
-    def __call__(self, function):
-        @functools.wraps(function)
-        def inside(*args, **kwargs):
-            with self:
-                return function(*args, **kwargs)
-        return inside
 
 
 def refused(name, hint="run it as it is; Flambeau does not capture programs yet"):

@@ -13,21 +13,17 @@ import importlib.util
 import sys
 import types
 
+from flambeau.base.missing import UnsupportedError, no_module, unsupported
+
 _FACADE = "flambeau.torch"
-
-
-class UnsupportedError(AttributeError, NotImplementedError):
-    """A name of PyTorch's that Flambeau does not have; `hasattr` and `getattr`'s default work as usual."""
 
 
 def mirror(module, *sources):
     """(`__getattr__`, `__dir__`) for the facade's module called `module`; `sources` are names of modules."""
-    missing = object()
+    missing, shown = object(), "torch" + module[len(_FACADE):]
     present = [source for source in sources if exists(source)]
     if sources and not present:
-        shown = "torch" + module[len(_FACADE):]
-        raise ModuleNotFoundError(f"No module named {shown!r} in Flambeau's facade of torch (yet)",
-                                  name=shown)
+        raise no_module(shown)
 
     def find(name):
         if name == "__all__":
@@ -38,7 +34,7 @@ def mirror(module, *sources):
             try:
                 return importlib.import_module(f"{module}.{name}")
             except ModuleNotFoundError as error:
-                raise UnsupportedError(unsupported(module, name, names())) from error
+                raise UnsupportedError(unsupported(shown, name, names())) from error
         for source in map(importlib.import_module, present):
             if name.startswith("_") and name not in getattr(source, "__all__", ()):
                 continue
@@ -46,7 +42,7 @@ def mirror(module, *sources):
             if value is not missing and not isinstance(value, types.ModuleType):
                 setattr(sys.modules[module], name, value)       # the next access is a plain one
                 return value
-        raise UnsupportedError(unsupported(module, name, names()))
+        raise UnsupportedError(unsupported(shown, name, names()))
 
     def names():
         found = {name for name in vars(sys.modules[module]) if not name.startswith("_")}
@@ -76,13 +72,3 @@ def has_submodule(module, name):
     """True if there is a file for `module`.`name`."""
     is_package = "__path__" in vars(sys.modules[module])
     return is_package and importlib.util.find_spec(f"{module}.{name}") is not None
-
-
-def unsupported(module, name, known):
-    """The message for `name`, which is not among `known`."""
-    import difflib
-
-    path = "torch" + module[len(_FACADE):]
-    near = difflib.get_close_matches(name, known, n=1)
-    hint = f"the nearest name that is supported: {path}.{near[0]}" if near else f"dir({path}) lists what is"
-    return f"[{path}] {path}.{name} is not supported by Flambeau (yet)\n  hint: {hint}"

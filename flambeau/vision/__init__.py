@@ -3,16 +3,14 @@
 The module paths are torchvision's, so that `flambeau run script.py` serves this package as `torchvision`.
 
     from flambeau.vision import datasets, transforms
-    data = datasets.MNIST("data", transform=transforms.ToTensor())      #
-    data/MNIST/raw/train-images-idx3-ubyte
+    data = datasets.MNIST("data", transform=transforms.ToTensor())      # of data/MNIST/raw/train-images-idx3-ubyte
 """
 
 from flambeau.vision._lazy import lazy
 
 __version__ = "0.28.0+flambeau.0.1.0"      # the torchvision whose API is meant, and what stands behind it
 
-__getattr__, __dir__ = lazy(__name__, {}, ("datasets", "io", "models", "ops", "transforms", "tv_tensors",
-                                           "utils"))
+__getattr__, __dir__ = lazy(__name__, {}, ("datasets", "io", "models", "ops", "transforms", "tv_tensors", "utils"))
 
 
 def get_image_backend():

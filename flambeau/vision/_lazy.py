@@ -1,16 +1,13 @@
 """Names of a package that are imported when they are first used, so that importing the package costs nothing.
 
-    __getattr__, __dir__ = lazy(__name__, {"mnist": ("MNIST", "EMNIST"), "cifar": ("CIFAR10",)},
-    refused={...})
+    __getattr__, __dir__ = lazy(__name__, {"mnist": ("MNIST", "EMNIST"), "cifar": ("CIFAR10",)}, refused={...})
 """
 
 import importlib
 import sys
 import types
 
-
-class UnsupportedError(AttributeError, NotImplementedError):
-    """A name of torchvision's that Flambeau does not have."""
+from flambeau.base.missing import UnsupportedError, give_reasons, unsupported
 
 
 def lazy(package, modules, submodules=(), refused=None):
@@ -22,6 +19,7 @@ def lazy(package, modules, submodules=(), refused=None):
     home = {name: module for module, names in modules.items() for name in names}
     known = {*home, *modules, *submodules}
     shown = "torchvision" + package.removeprefix("flambeau.vision")
+    give_reasons(shown, refused or {})
 
     def find(name):
         if name == "__all__":
@@ -33,7 +31,7 @@ def lazy(package, modules, submodules=(), refused=None):
         elif name.startswith("__"):
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         else:
-            raise UnsupportedError(unsupported(shown, name, known, (refused or {}).get(name)))
+            raise UnsupportedError(unsupported(shown, name, known))
         setattr(sys.modules[package], name, value)
         return value
 
@@ -65,15 +63,3 @@ class Listed(types.ModuleType):
             if name not in names:
                 getattr(self, name)
         return names
-
-
-def unsupported(path, name, known, reason=None):
-    """The message for `name` of the module shown as `path`."""
-    import difflib
-
-    text = f"[{path}] {path}.{name} is not supported by Flambeau (yet)"
-    if reason:
-        return f"{text}: {reason}"
-    near = difflib.get_close_matches(name, known, n=1)
-    return f"{text}\n  hint: " + (f"the nearest name that is supported: {path}.{near[0]}" if near
-                                  else f"dir({path}) lists what is")

@@ -32,9 +32,8 @@ def make_grid(tensor, nrow=8, padding=2, normalize=False, value_range=None, scal
         return batch[0]
     columns = min(nrow, count)
     rows = math.ceil(count / columns)
-    grid = batch.new_full((channels, (height + padding) * rows + padding,
-                           (width + padding) * columns + padding),
-                          pad_value)
+    size = (channels, (height + padding) * rows + padding, (width + padding) * columns + padding)
+    grid = batch.new_full(size, pad_value)
     for index in range(count):
         top, left = (height + padding) * (index // columns), (width + padding) * (index % columns)
         grid[:, top + padding:top + padding + height, left + padding:left + padding + width] = batch[index]
@@ -69,8 +68,13 @@ def _normalized(batch, value_range, scale_each):
 
 @no_grad()
 def save_image(tensor, fp, format=None, **kwargs):
-    """Write a picture, or the grid of a batch (`kwargs` are `make_grid`'s), to a file name or an open
-    file.
+    """Write a picture, or the grid of a batch (`kwargs` are `make_grid`'s), to a file name or an open file.
+
+    >>> import io
+    >>> file = io.BytesIO()
+    >>> save_image(fl.rand(4, 3, 8, 8), file, format="png", nrow=2)
+    >>> file.getvalue()[:4]
+    b'\x89PNG'
     """
     grid = make_grid(tensor, **kwargs)
     pixels = grid.mul(255).add_(0.5).clamp_(0, 255).permute(1, 2, 0).to(uint8).contiguous().numpy()
@@ -111,8 +115,7 @@ def _as_image(pixels, like):
 
 @no_grad()
 def draw_bounding_boxes(image, boxes, labels=None, colors=None, fill=False, width=1, font=None,
-                        font_size=None,
-                        label_colors=None, label_background_colors=None, fill_labels=False):
+                        font_size=None, label_colors=None, label_background_colors=None, fill_labels=False):
     """The picture (channels, height, width) with the boxes (count, 4), corners x, y, x, y, drawn on it."""
     _check_picture(image, "draw_bounding_boxes")
     if boxes.numel() and ((boxes[:, 0] > boxes[:, 2]).any() or (boxes[:, 1] > boxes[:, 3]).any()):

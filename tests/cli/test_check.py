@@ -60,8 +60,18 @@ def test_methods_of_tensors_are_told_by_the_receiver(tmp_path):
 def test_the_nearest_name_and_the_places(tmp_path):
     _, uses = read(tmp_path, "import torch\ntorch.relux(1)\ntorch.relux(2)\n")
     use, = uses.names()
-    assert (use.name, use.supported, use.near, use.places) == ("torch.relux", False, "torch.relu",
+    assert (use.name, use.supported, use.note, use.places) == ("torch.relux", False, "nearest: torch.relu",
                                                                ["script.py:2", "script.py:3"])
+
+
+def test_torchvision_is_looked_up_too_and_reasons_are_told(tmp_path):
+    _, uses = read(tmp_path, "import torchvision.transforms as T, torch.fx\nfrom torchvision import models\n"
+                             "from functorch import vmap\nT.ToTensor(models.resnet18())\nmodels.detection.ssd\n")
+    notes = {use.name: use.note for use in uses.names() if not use.supported}
+    assert list(notes) == ["torch.fx", "torchvision.models.detection.ssd"]
+    assert notes["torch.fx"].startswith("programs are not captured") and "boxes" in notes["torchvision.models.detection.ssd"]
+    assert {"functorch.vmap", "torchvision.models.resnet18", "torchvision.transforms.ToTensor"} <= {
+        use.name for use in uses.names() if use.supported}
 
 
 def test_other_names_for_modules(tmp_path):

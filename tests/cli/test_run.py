@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -116,6 +117,18 @@ def test_an_unsupported_name_is_two_errors_and_tells_the_nearest(tmp_path):
                            "  hint: the nearest name that is supported: torch.optim.AdamW\n"), done.stderr
 
 
+@pytest.mark.parametrize("line, told", [
+    ("import torch.fx.passes", "No module named 'torch.fx' in Flambeau's facade of torch (yet): programs are not captured"),
+    ("from torch import fx", "[torch] torch.fx is not supported by Flambeau (yet): programs are not captured yet"),
+    ("from torch.nn import Linea", "  hint: the nearest name that is supported: torch.nn.Linear"),
+    ("import torchvision.models.detection", "(yet): models of boxes are not there"),
+    ("from torchvision.datasets import CocoDetection", "(yet): read its files with ImageFolder"),
+])
+def test_imports_of_what_is_missing_tell_why(tmp_path, line, told):
+    done = run(tmp_path, line)
+    assert done.returncode == 1 and told in done.stderr
+
+
 def test_a_star_import_brings_the_public_names(tmp_path):
     done = run(tmp_path, "from torch.nn import *\nprint(Linear.__name__, 'mirror' in globals())\n")
     assert done.stdout == "Linear False\n", done.stderr
@@ -177,3 +190,18 @@ def test_own_frames_are_left_out_of_the_errors_before_it(tmp_path):
 def test_functorch_is_served_too(tmp_path):
     done = run(tmp_path, "import functorch, torch\nprint(functorch.vmap is torch.func.vmap, functorch.make_functional.__name__)\n")
     assert done.stdout == "True make_functional\n", done.stderr
+
+
+def test_packages_that_ask_for_the_version_of_what_is_installed(tmp_path):
+    done = run(tmp_path, textwrap.dedent("""\
+        import importlib.metadata as metadata
+        for name in ("torch", "Torch", "torchvision", "functorch"):
+            try:
+                print(metadata.version(name).split("+")[0], metadata.metadata(name)["Name"], metadata.requires(name))
+            except metadata.PackageNotFoundError:
+                print("no", name)
+        import torch
+        print(metadata.version("torch") == torch.__version__, [d.name for d in metadata.distributions() if "torch" == d.name])
+        """))
+    assert done.stdout.splitlines() == ["2.13.0 torch None", "2.13.0 torch None", "0.28.0 torchvision None", "no functorch",
+                                        "True ['torch']"], done.stderr

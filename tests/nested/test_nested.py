@@ -255,3 +255,15 @@ def test_text():
 def test_numbers_are_not_read_silently():
     with pytest.raises(NotImplementedError, match="to_padded_tensor"):
         jagged(items()).tolist()
+
+
+@pytest.mark.parametrize("layout", [fl.jagged, fl.strided])
+@pytest.mark.parametrize("rest", [(-1,), (slice(1, None), 2), (slice(None), -1), (slice(-2, None),), (Ellipsis, 0),
+                                  (slice(None, 1), None)])
+def test_an_index_into_one_item_is_read_by_its_own_sizes(layout, rest):
+    parts = [fl.arange(6.0).reshape(2, 3), fl.arange(12.0).reshape(4, 3)]
+    made = fl.nested.nested_tensor(parts, layout=layout, requires_grad=True)
+    for number in (1, -2):
+        assert fl.equal(made[(number, *rest)], parts[number][rest])
+    made[(1, *rest)].sum().backward()
+    assert made.grad[1].sum() == parts[1][rest].numel() and made.grad[0].sum() == 0

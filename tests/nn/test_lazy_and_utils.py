@@ -1,5 +1,8 @@
 """Lazy layers, backward hooks, and the helpers of nn.utils."""
 
+import copy
+import pickle
+
 import numpy as np
 import pytest
 
@@ -22,6 +25,29 @@ def test_lazy_layers_load():
     layer = nn.LazyLinear(2)
     layer.load_state_dict({"weight": fl.ones(2, 3), "bias": fl.zeros(2)})
     assert layer(fl.ones(1, 3)).tolist() == [[3.0, 3.0]]
+
+
+@pytest.mark.parametrize("kind", [fl.optim.SGD, fl.optim.Adam])
+def test_an_optimizer_made_before_the_first_call_trains_a_lazy_layer(kind):
+    layer = nn.LazyLinear(2)
+    weight, optimizer = layer.weight, kind(layer.parameters(), lr=0.5)
+    layer(fl.ones(1, 3)).sum().backward()
+    assert layer.weight is weight is optimizer.param_groups[0]["params"][0] and type(weight) is nn.Parameter
+    before = weight.detach().clone()
+    optimizer.step()
+    assert np.allclose((before - weight).tolist(), 0.5)
+
+
+def test_lazy_layers_can_be_copied_and_pickled():
+    net = nn.Sequential(nn.LazyConv1d(3, 2), nn.LazyBatchNorm1d())
+    for made in (copy.deepcopy(net), pickle.loads(pickle.dumps(net))):
+        assert isinstance(made[0].weight, nn.UninitializedParameter)
+        assert made(fl.randn(2, 4, 5)).shape == (2, 3, 4) and made[1].running_mean.shape == (3,)
+    shared = nn.UninitializedParameter(False, dtype=fl.float64)
+    one, two = copy.deepcopy([shared, shared])
+    assert one is two and one.dtype == fl.float64 and not one.requires_grad
+    one.materialize((2, 3))
+    assert type(one) is nn.Parameter and one.shape == (2, 3) and one.dtype == fl.float64
 
 
 def test_backward_hooks():

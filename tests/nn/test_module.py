@@ -148,6 +148,15 @@ def test_apply_goes_to_the_children_first():
     assert seen == ["Linear", "ReLU", "Linear", "Sequential", "Block"]
 
 
+def test_the_state_of_an_older_version_gets_the_tables_that_it_lacks():
+    layer, older = nn.Linear(2, 2), nn.Linear.__new__(nn.Linear)
+    older.__setstate__({name: value for name, value in layer.__dict__.items()
+                        if not name.endswith("_hooks") and name != "_non_persistent_buffers_set"})
+    assert bool((older(fl.ones(1, 2)) == layer(fl.ones(1, 2))).all()) and list(older.state_dict()) == ["weight", "bias"]
+    older.register_forward_hook(lambda module, args, result: result * 0)
+    assert older(fl.ones(1, 2)).abs().sum().item() == 0
+
+
 def test_copy_and_pickle():
     block = Block()
     block.inner[1].weight = nn.Parameter(block.scale.detach().reshape(1, 3).clone())

@@ -112,3 +112,19 @@ def test_gradients_over_three_axes_are_adjoint(kind, kernel, stride, groups):
     assert fl.allclose((of_x * x).sum(), value) and fl.allclose((of_w * w).sum(), value)
     again, = fl.autograd.grad(of_x, w, x.detach(), retain_graph=True)       # and so are the derivatives of derivatives
     assert fl.allclose((again * w).sum(), value)
+
+
+@pytest.mark.parametrize("shape", [(1,), (3,), (2, 1), ()])
+def test_a_bias_of_another_size_is_refused(shape):
+    x, weight = fl.ones(1, 2, 5, 5), fl.ones(2, 2, 3, 3)
+    assert fl.conv2d(x, weight, fl.ones(2)).shape == (1, 2, 3, 3)
+    for call in (fl.conv2d, fl.conv_transpose2d):
+        with pytest.raises(RuntimeError, match="bias to be 1-dimensional with 2 elements"):
+            call(x, weight, fl.ones(shape))
+
+
+def test_the_op_takes_one_dtype():
+    x, weight = fl.ones(1, 2, 5, 5), fl.ones(2, 2, 3, 3)
+    for operands in ((x.double(), weight, None), (x, weight.half(), None), (x, weight, fl.ones(2, dtype=fl.float64))):
+        with pytest.raises(RuntimeError, match="dtypes of the operands differ"):
+            convolution.convolution(*operands, (3, 3))

@@ -5,6 +5,7 @@ import pytest
 
 import flambeau as fl
 from flambeau import fft
+from flambeau.ops import fourier
 from flambeau.ops.host import array_of
 from flambeau.ops.spec import REGISTRY
 
@@ -93,3 +94,42 @@ def test_short_time_transform_and_back(center, normalized, onesided):
         return              # the first values lie under no window's middle
     back = fl.istft(spectra, 64, 16, length=400, **how)
     numpy.testing.assert_allclose(back.numpy(), x, atol=1e-12)
+
+
+# ------------------------------------------------------------------------------ SciPy's transforms
+@pytest.fixture
+def always_scipy(monkeypatch):
+    pytest.importorskip("scipy")
+    monkeypatch.setattr(fourier, "LARGE", 0)
+
+
+@pytest.mark.parametrize("dtype, bound", [("float32", 1e-6), ("float64", 1e-14)])
+@pytest.mark.parametrize("name", ["fft", "ifft", "rfft", "irfft", "hfft", "ihfft"])
+def test_scipy_transforms_are_accurate_and_the_same_for_any_thread_count(name, dtype, bound, always_scipy):
+    x = RNG.uniform(-1, 1, (7, 90)).astype(dtype)
+    x = x if name in ("rfft", "ihfft") else x + 1j * x[::-1]
+    wanted = getattr(numpy.fft, name)(x.astype(numpy.result_type(x, "float64")))
+    results, before = [], fl.get_num_threads()
+    try:
+        for threads in (1, 2, 3):
+            fl.set_num_threads(threads)
+            results.append(array_of(getattr(fft, name)(fl.tensor(x))))
+    finally:
+        fl.set_num_threads(before)
+    assert abs(results[0] - wanted).max() <= bound * abs(wanted).max()
+    assert len({r.tobytes() for r in results}) == 1
+
+
+@pytest.mark.parametrize("kind, dims, sizes", CASES)
+@pytest.mark.parametrize("norm", [None, "ortho", "forward"])
+def test_scipy_adjoint(kind, dims, sizes, norm, always_scipy):
+    test_adjoint(kind, dims, sizes, False, norm)
+    test_adjoint(kind, dims, sizes, True, norm)
+
+
+def test_large_transforms_without_scipy(monkeypatch):
+    x = RNG.uniform(-1, 1, (70, 1000)).astype("float32")
+    with_scipy = array_of(fft.rfft(fl.tensor(x)))
+    monkeypatch.setattr(fourier, "optional", lambda module: None)
+    without = array_of(fft.rfft(fl.tensor(x)))
+    assert with_scipy.dtype == without.dtype and abs(with_scipy - without).max() < 1e-4

@@ -141,3 +141,12 @@ def test_results_do_not_depend_on_threads():
     finally:
         fl.set_num_threads(before)
     assert len(set(drawn)) == 1
+
+
+@pytest.mark.parametrize("other", [fl.bool, fl.uint8, fl.float64, fl.float16])
+def test_products_take_one_dtype(other):
+    a, b = fl.ones(2, 3), fl.ones(3, 2).to(other)
+    for call in (fl.mm, fl.matmul, lambda p, q: fl.bmm(p[None], q[None])):
+        for x, y in ((a, b), (b, a)):
+            with pytest.raises(RuntimeError, match="dtypes of the operands differ"):
+                call(x, y)

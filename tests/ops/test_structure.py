@@ -112,3 +112,12 @@ def test_where_with_a_condition_alone():
 def test_errors(call, error, text):
     with pytest.raises(error, match=text):
         call(fl.tensor(MATRIX))
+
+
+@pytest.mark.parametrize("x", [fl.ones(1), fl.ones(1, 3), fl.ones(1).expand(5), fl.ones(1, 3).expand(4, 3), fl.ones(2, 3)])
+def test_repeats_have_memory_of_their_own(x):
+    for made in (x.repeat_interleave(4, 0), x.repeat_interleave(2), x.repeat_interleave(1, 0), x.repeat(2, 1), x.tile((2,)),
+                 fl.diff(x, 0)):
+        assert made.untyped_storage().data_ptr() != x.untyped_storage().data_ptr()
+        made[0] = 2
+        assert made.sum().item() > made.numel() and x.sum().item() == x.numel()

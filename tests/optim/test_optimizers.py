@@ -236,3 +236,15 @@ def test_an_optimizer_of_the_user():
     weight.grad = fl.tensor([3.0, -2.0])
     Sign([weight], lr=0.5).step()
     assert weight.tolist() == [0.5, 1.5]
+
+
+def test_a_list_that_is_a_module_is_taken_as_its_parameters():
+    kept = nn.ParameterList([nn.Parameter(fl.ones(2)), nn.Parameter(fl.ones(3))])
+    for optimizer in (optim.SGD(kept, lr=0.5), optim.SGD([{"params": kept}], lr=0.5)):
+        assert [p.shape for p in optimizer.param_groups[0]["params"]] == [(2,), (3,)]
+    kept[1].sum().backward()
+    optimizer.step()
+    assert kept[0].tolist() == [1.0, 1.0] and kept[1].tolist() == [0.5] * 3
+    for module in (nn.Linear(2, 2), nn.Sequential(nn.Linear(2, 2)), nn.ParameterDict({"a": kept[0]})):
+        with pytest.raises(TypeError, match="pass model.parameters()"):
+            optim.SGD(module, lr=0.5)

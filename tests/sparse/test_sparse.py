@@ -422,3 +422,10 @@ def test_assert_close():
     for one, other in ((x, y), (x, x * 2), (x, x.to_dense()), (nested, nested * 2)):
         with pytest.raises(AssertionError):
             assert_close(one, other)
+
+
+def test_a_size_alone_gives_an_empty_tensor():
+    for made in (fl.sparse_coo_tensor((2, 3)), fl.sparse_coo_tensor(size=(2, 3))):
+        assert tuple(made.shape) == (2, 3) and made._nnz() == 0
+    with pytest.raises(TypeError, match="indices and values, or a size"):
+        fl.sparse_coo_tensor(values=fl.ones(2), size=(2,))

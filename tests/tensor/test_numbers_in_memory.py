@@ -23,15 +23,21 @@ def test_a_new_value_compiles_nothing(make):
 
 
 @pytest.mark.parametrize("value, dtype, want", [
-    (300, fl.uint8, 44), (-1, fl.uint8, 255), (2.7, fl.int64, 2), (-2.7, fl.int32, -2), (2, fl.bool, True),
-    (0.0, fl.bool, False), (True, fl.float32, 1.0), (1e300, fl.float32, math.inf),
-    (1e6, fl.float16, math.inf),
+    (-1, fl.uint8, 255), (2.7, fl.int64, 2), (-2.7, fl.int32, -2), (2, fl.bool, True),
+    (0.0, fl.bool, False), (True, fl.float32, 1.0), (math.inf, fl.float16, math.inf),
     (2 ** 64 - 1, fl.uint64, 2 ** 64 - 1), (0.1, fl.bfloat16, 0.10009765625),
     (1 / 3, fl.float32, 0.3333333432674408)])
 def test_rounded_or_wrapped_to_the_dtype(value, dtype, want):
     made = fl.tensor(value, dtype=dtype)
     assert made.reshape(1).tolist() == [want] and made.dtype is dtype and made.ndim == 0
     assert fl.full((2,), value, dtype=dtype).tolist() == [want, want]
+
+
+@pytest.mark.parametrize("value, dtype", [(1e300, fl.float32), (1e6, fl.float16)])
+def test_a_tensor_of_data_rounds_to_infinity_and_a_filled_one_refuses(value, dtype):
+    assert fl.tensor(value, dtype=dtype).item() == math.inf
+    with pytest.raises(RuntimeError, match="without overflow"):
+        fl.full((2,), value, dtype=dtype)
 
 
 @pytest.mark.parametrize("value", [2 ** 64 - 1, 2 ** 63, 2 ** 63 - 1, 0])

@@ -131,6 +131,22 @@ def test_the_compiler_namespace():
     assert compiler.compile is torch.compile
 
 
+def test_settings_are_modules_that_can_be_imported():
+    import importlib
+
+    for name in ("_dynamo", "_inductor", "_functorch"):
+        settings = importlib.import_module(f"flambeau.torch.{name}.config")
+        assert settings is getattr(torch, name).config
+        settings.a_new_one = 3
+        kept = settings.save_config()
+        settings.a_new_one = 4
+        settings.load_config(kept)
+        assert settings.a_new_one == 3 and settings.get_config_copy()["a_new_one"] == 3
+        del settings.a_new_one
+        with pytest.raises(AttributeError, match=f"torch.{name}.config.a_new_one does not exist"):
+            settings.a_new_one
+
+
 def test_settings_can_be_made():
     dynamo, inductor = torch._dynamo.config, torch._inductor.config
     assert dynamo.cache_size_limit == 8 and inductor.triton.cudagraphs is False

@@ -7,6 +7,7 @@ import pytest
 
 from flambeau import torch
 from flambeau.torch import nn
+from flambeau.torch.jit._objects import ScriptMethod
 
 
 class Gate(nn.Module):
@@ -144,7 +145,7 @@ def test_a_graph_is_text_to_print():
     scripted, function = torch.jit.script(Gate()), torch.jit.script(lambda x: x + 1)
     assert "def forward" in str(scripted.graph) and "x + 1" in f"{function.inlined_graph}"
     method = scripted.__getattr__("forward")
-    assert isinstance(method, torch.jit.ScriptMethod) and str(method.graph) == repr(scripted.graph)
+    assert isinstance(method, ScriptMethod) and str(method.graph) == repr(scripted.graph)
     assert not hasattr(scripted, "backward")
 
 

@@ -77,7 +77,7 @@ def test_without_a_process_group():
         ("distributed.fsdp", "FullyShardedDataParallel"),
         ("distributed.fsdp.wrap", "transformer_auto_wrap_policy"),
         ("distributed.tensor.parallel", "ColwiseParallel"),
-        ("distributed.checkpoint.state_dict", "get_model_state_dict"),
+        ("distributed.checkpoint", "save"),
         ("distributed.rpc", "init_rpc"),
         ("distributed.optim", "DistributedOptimizer"),
         ("distributed.algorithms.join", "Join"),

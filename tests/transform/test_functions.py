@@ -86,3 +86,18 @@ def test_precision_of_whole_numbers():
     assert x.grad.tolist() == [1 / 3, 1 / 7]
     assert func.jvp(fl.mean, (x.detach(),), (fl.tensor([1.0, 0.0], dtype=fl.float64),))[1].item() == 0.5
     assert func.jvp(lambda a: a / 3, (x.detach(),), (fl.ones(2, dtype=fl.float64),))[1].tolist() == [1 / 3, 1 / 3]
+
+
+def test_batches_of_gradients_go_through_a_tape_from_outside():
+    x = fl.randn(4, requires_grad=True)
+    y = x.sin() * x
+    rows = fl.vmap(lambda v: fl.autograd.grad(y, x, v, retain_graph=True)[0])(fl.eye(4))
+    want = fl.diag((x.cos() * x + x.sin()).detach())
+    assert fl.allclose(rows, want, atol=1e-6) and not rows.requires_grad
+    net = fl.nn.Sequential(fl.nn.Conv1d(1, 2, 3), fl.nn.BatchNorm1d(2), fl.nn.ReLU(), fl.nn.Flatten(), fl.nn.Linear(8, 3))
+    out, directions = net(fl.randn(5, 1, 6)), fl.randn(2, 5, 3)
+    parameters = list(net.parameters())
+    found = fl.vmap(lambda v: fl.autograd.grad(out, parameters, v, retain_graph=True))(directions)
+    for i in range(2):
+        for one, batch in zip(fl.autograd.grad(out, parameters, directions[i], retain_graph=True), found):
+            assert fl.allclose(one, batch[i], atol=1e-4)

@@ -1,7 +1,7 @@
 """Python runs this file at the start of every process that a script under `flambeau run` starts.
 
-There, too, `import torch` and `import torchvision` shall give the facade. Nothing is imported before a program asks for it. A `sitecustomize` of
-the user's own, further down the path, runs as it would without this one.
+There, too, `import torch` and `import torchvision` shall give the facade. Nothing is imported before a program asks
+for it. A `sitecustomize` of the user's own, further down the path, runs as it would without this one.
 """
 
 import importlib.machinery

@@ -25,15 +25,21 @@ def reduction_of(size_average, reduce, reduction):
     return "sum" if size_average is False else "mean"
 
 
+def checked_reduction(reduction):
+    """'none', 'mean' or 'sum'; ValueError for others."""
+    if reduction not in ("none", "mean", "sum"):
+        raise ValueError(f"{reduction} is not a valid value for reduction")
+    return reduction
+
+
 def reduce_loss(loss, reduction):
     """Apply 'none', 'mean' or 'sum' to a loss per element."""
+    checked_reduction(reduction)
     if reduction == "mean":
         return loss.mean()
     if reduction == "sum":
         return loss.sum()
-    if reduction == "none":
-        return loss
-    raise ValueError(f"{reduction} is not a valid value for reduction")
+    return loss
 
 
 def _same_shapes(name, input, target):
@@ -61,6 +67,8 @@ def _weighted(loss, weight, reduction):
 def mse_loss(input, target, size_average=None, reduce=None, reduction="mean", weight=None):
     """The squared difference."""
     _same_shapes("mse_loss", input, target)
+    if weight is None:
+        return ops.mse_loss(input, target, checked_reduction(reduction_of(size_average, reduce, reduction)))
     difference = input - target
     return _weighted(difference * difference, weight, reduction_of(size_average, reduce, reduction))
 
@@ -69,6 +77,8 @@ def mse_loss(input, target, size_average=None, reduce=None, reduction="mean", we
 def l1_loss(input, target, size_average=None, reduce=None, reduction="mean", weight=None):
     """The absolute difference."""
     _same_shapes("l1_loss", input, target)
+    if weight is None:
+        return ops.l1_loss(input, target, checked_reduction(reduction_of(size_average, reduce, reduction)))
     return _weighted((input - target).abs(), weight, reduction_of(size_average, reduce, reduction))
 
 
@@ -80,9 +90,8 @@ def smooth_l1_loss(input, target, size_average=None, reduce=None, reduction="mea
         raise RuntimeError("smooth_l1_loss does not support negative values for beta.")
     if beta == 0:
         return l1_loss(input, target, size_average, reduce, reduction)
-    size = (input - target).abs()
-    loss = ops.where(size < beta, size * size * (0.5 / beta), size - 0.5 * beta)
-    return reduce_loss(loss, reduction_of(size_average, reduce, reduction))
+    return ops.smooth_l1_loss(input, target, checked_reduction(reduction_of(size_average, reduce, reduction)),
+                              float(beta))
 
 
 @visible
@@ -93,13 +102,12 @@ def huber_loss(input, target, reduction="mean", delta=1.0, weight=None):
         raise TypeError(f"delta must be a float or int, got: {type(delta)}")
     if delta <= 0:
         raise RuntimeError("huber_loss does not support non-positive values for delta.")
-    size = (input - target).abs()
-    loss = ops.where(size <= delta, size * size * 0.5, (size - 0.5 * delta) * delta)
-    if weight is not None:
-        if tuple(weight.shape) != tuple(loss.shape):
-            raise ValueError("Weights and input must have the same size.")
-        loss = loss * weight
-    return reduce_loss(loss, reduction)
+    if weight is None:
+        return ops.huber_loss(input, target, checked_reduction(reduction), float(delta))
+    loss = ops.huber_loss(input, target, "none", float(delta))
+    if tuple(weight.shape) != tuple(loss.shape):
+        raise ValueError("Weights and input must have the same size.")
+    return reduce_loss(loss * weight, reduction)
 
 
 # ---------------------------------------------------------------------------------- likelihoods
@@ -127,12 +135,8 @@ def binary_cross_entropy_with_logits(input, target, weight=None, size_average=No
     """Cross entropy of the probability `sigmoid(input)` and `target` in 0..1, without overflow."""
     if tuple(input.shape) != tuple(target.shape):
         raise ValueError(f"Target size ({target.shape}) must be the same as input size ({input.shape})")
-    softened = -ops.log_sigmoid(input)
-    if pos_weight is not None:
-        softened = softened * ((pos_weight - 1) * target + 1)
-    loss = (1 - target) * input + softened
-    return reduce_loss(loss if weight is None else loss * weight,
-                       reduction_of(size_average, reduce, reduction))
+    return ops.binary_entropy_of_logits(input, target, weight, pos_weight,
+                                        checked_reduction(reduction_of(size_average, reduce, reduction)))
 
 
 @visible

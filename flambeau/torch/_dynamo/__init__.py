@@ -7,17 +7,8 @@ from flambeau.torch._compiled import (InvalidBackend, OptimizedModule, list_back
     register_backend,
                                       set_stance)
 from flambeau.torch._compiled import plain as disable
+from flambeau.torch._dynamo import config
 from flambeau.torch.compiler import allow_in_graph, assume_constant_result, substitute_in_graph
-
-config = _compiled.Config(
-    "torch._dynamo.config", cache_size_limit=8, recompile_limit=8, accumulated_cache_size_limit=256,
-    accumulated_recompile_limit=256, suppress_errors=False, verbose=False, dynamic_shapes=True,
-    assume_static_by_default=True,
-    automatic_dynamic_shapes=True, capture_scalar_outputs=False, capture_dynamic_output_shape_ops=False,
-    optimize_ddp=True, guard_nn_modules=True, inline_inbuilt_nn_modules=True, specialize_int=False,
-    error_on_recompile=False, log_file_name=None, compiled_autograd=False, repro_after=None, repro_level=2,
-    raise_on_ctx_manager_usage=True, traceable_tensor_subclasses=set(), fail_on_recompile_limit_hit=False,
-    force_parameter_static_shapes=True, allow_rnn=False, disable=False, print_graph_breaks=False)
 
 globals().update(_absent.nothing("reset", "reset_code_caches", "graph_break", "mark_dynamic",
     "maybe_mark_dynamic",

@@ -37,6 +37,4 @@ keep_portable_guards_unsafe = keep_tensor_guards_unsafe = skip_guard_on_all_nn_m
 skip_all_guards_unsafe = skip_guard_on_globals_unsafe = skip_guard_on_inbuilt_nn_modules_unsafe = _kept
 
 
-
-
 __getattr__, __dir__ = _mirror.mirror(__name__)

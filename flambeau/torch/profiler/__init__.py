@@ -3,7 +3,6 @@
 from flambeau.torch import _mirror
 
 
-
 def kineto_available():
     """False: that is PyTorch's own recorder."""
     return False

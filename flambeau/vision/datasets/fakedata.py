@@ -8,11 +8,15 @@ class FakeData(VisionDataset):
     """`size` pictures of noise with random labels; the picture of an index is always the same.
 
     image_size: (channels, height, width). random_offset: added to the index to give the seed.
+
+    >>> from flambeau.vision import transforms
+    >>> picture, label = FakeData(4, (3, 8, 8), transform=transforms.ToTensor())[0]
+    >>> tuple(picture.shape), 0 <= label < 10
+    ((3, 8, 8), True)
     """
 
     def __init__(self, size=1000, image_size=(3, 224, 224), num_classes=10, transform=None,
-                 target_transform=None,
-                 random_offset=0):
+                 target_transform=None, random_offset=0):
         super().__init__(transform=transform, target_transform=target_transform)
         self.size, self.image_size, self.num_classes = size, image_size, num_classes
         self.random_offset = random_offset

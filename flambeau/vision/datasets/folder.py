@@ -72,8 +72,7 @@ class DatasetFolder(VisionDataset):
     """
 
     def __init__(self, root, loader, extensions=None, transform=None, target_transform=None,
-                 is_valid_file=None,
-                 allow_empty=False):
+                 is_valid_file=None, allow_empty=False):
         super().__init__(root, transform=transform, target_transform=target_transform)
         if not os.path.isdir(self.root):
             fail(type(self).__name__, "the folder of the classes is missing",
@@ -111,7 +110,18 @@ def default_loader(path):
 
 
 class ImageFolder(DatasetFolder):
-    """Pictures in `root/<class>/**`; a sample is (RGB picture, class number)."""
+    """Pictures in `root/<class>/**`; a sample is (RGB picture, class number).
+
+    >>> import os, tempfile
+    >>> from flambeau.vision.io import write_png
+    >>> with tempfile.TemporaryDirectory() as root:
+    ...     for name in ("cat", "dog"):
+    ...         os.mkdir(os.path.join(root, name))
+    ...         write_png(fl.zeros(3, 4, 4, dtype=fl.uint8), os.path.join(root, name, "1.png"))
+    ...     data = ImageFolder(root)
+    ...     len(data), data.classes, data[1]
+    (2, ['cat', 'dog'], (<PIL.Image.Image image mode=RGB size=4x4 ...>, 1))
+    """
 
     def __init__(self, root, transform=None, target_transform=None, loader=default_loader, is_valid_file=None,
                  allow_empty=False):

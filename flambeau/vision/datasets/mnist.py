@@ -93,14 +93,17 @@ class MNIST(VisionDataset):
 
     @property
     def raw_folder(self):
+        """Where the files lie."""
         return os.path.join(self.root, type(self).__name__, "raw")
 
     @property
     def processed_folder(self):
+        """Where older versions of torchvision kept what they had read."""
         return os.path.join(self.root, type(self).__name__, "processed")
 
     @property
     def class_to_idx(self):
+        """The number of each class, by its name."""
         return {name: index for index, name in enumerate(self.classes)}
 
     def download(self):

@@ -68,14 +68,17 @@ class WeightsEnum(Enum):
 
     @property
     def url(self):
+        """Where the file of the parameters comes from."""
         return self.value.url
 
     @property
     def transforms(self):
+        """The function that makes the transform of pictures for these parameters."""
         return self.value.transforms
 
     @property
     def meta(self):
+        """What is known of them: `num_params`."""
         return self.value.meta
 
     def get_state_dict(self, progress=True, check_hash=True, map_location=None):
@@ -144,8 +147,7 @@ def builder(enum_name, classes=1000, fixed=(), rename=None):
                 for name, value in {"num_classes": classes, **dict(fixed)}.items():
                     if options.setdefault(name, value) != value:
                         raise ValueError(f"The parameter '{name}' expected value {value} but got "
-                                         f"{options[name]} "
-                                         "instead.")
+                                         f"{options[name]} instead.")
             model = build(weights=weights, **options) if takes_weights else build(**options)
             if weights is not None:
                 state = weights.get_state_dict(progress=progress, check_hash=True)
@@ -166,13 +168,11 @@ def chosen(enum, args, weights, options):
     """The member that a call asks for, or None; `pretrained` and positional arguments are the old ways."""
     if args:
         warnings.warn("Using 'weights' as positional parameter(s) is deprecated since 0.13 and may be "
-                      "removed in the "
-                      "future. Please use keyword parameter(s) instead.", stacklevel=3)
+                      "removed in the future. Please use keyword parameter(s) instead.", stacklevel=3)
         weights = args[0]
     if "pretrained" in options:
         warnings.warn("The parameter 'pretrained' is deprecated since 0.13 and may be removed in the "
-                      "future, please "
-                      "use 'weights' instead.", stacklevel=3)
+                      "future, please use 'weights' instead.", stacklevel=3)
         weights = options.pop("pretrained")
     if isinstance(weights, bool):
         weights = next(iter(enum)) if weights else None
@@ -189,8 +189,10 @@ def names():
 
 
 def list_models(module=None, include=None, exclude=None):
-    """The names of the models (of one package), in order; include and exclude are patterns such as
-    'resnet*'.
+    """The names of the models (of one package), in order; include and exclude are patterns.
+
+    >>> list_models(include="resnet*", exclude="resnet1*")
+    ['resnet34', 'resnet50']
     """
     known = names()
     found = {name for name, package in known.items() if module is None or package == module.__name__}
@@ -213,7 +215,11 @@ def get_model_builder(name):
 
 
 def get_model(name, **config):
-    """The model called `name`, for example 'resnet18'."""
+    """The model called `name`.
+
+    >>> tuple(get_model("squeezenet1_1", num_classes=7)(fl.ones(1, 3, 64, 64)).shape)
+    (1, 7)
+    """
     return get_model_builder(name)(**config)
 
 

@@ -6,8 +6,11 @@ from flambeau.vision.transforms import functional as F
 
 
 class ToTensor:
-    """A Pillow image or an array (height, width, channels) as floats from 0 to 1, (channels, height,
-    width).
+    """A Pillow image or an array (height, width, channels) as floats from 0 to 1, (channels, height, width).
+
+    >>> import numpy
+    >>> ToTensor()(numpy.array([[[0], [51]]], "uint8"))
+    tensor([[[0.0000, 0.2000]]])
     """
 
     def __call__(self, pic):
@@ -55,7 +58,11 @@ class ConvertImageDtype(Module):
 
 
 class Normalize(Module):
-    """(tensor - mean) / std, one number a channel."""
+    """(tensor - mean) / std, one number a channel.
+
+    >>> Normalize(mean=[0.5], std=[0.5])(fl.tensor([[[0.0, 1.0]]]))
+    tensor([[[-1.,  1.]]])
+    """
 
     def __init__(self, mean, std, inplace=False):
         super().__init__()
@@ -74,8 +81,8 @@ class Normalize(Module):
         if made is None or made[0] is not self.mean or made[1] is not self.std:
             columns = [as_tensor(values, dtype=dtype) for values in (self.mean, self.std)]
             if (columns[1] == 0).any():
-                raise ValueError(f"std evaluated to zero after conversion to {dtype}, leading to division "
-                                 f"by zero.")
+                raise ValueError(f"std evaluated to zero after conversion to {dtype}, leading to "
+                                 "division by zero.")
             columns = [values.view(-1, 1, 1) if values.ndim == 1 else values for values in columns]
             made = self._made[dtype] = (self.mean, self.std, columns)
         return made[2]
@@ -97,8 +104,7 @@ class LinearTransformation(Module):
             raise ValueError("transformation_matrix should be square. Got "
                              f"{tuple(transformation_matrix.size())} rectangular matrix.")
         if mean_vector.size(0) != size:
-            raise ValueError(f"mean_vector should have the same length {mean_vector.size(0)} as any one of "
-                             f"the "
+            raise ValueError(f"mean_vector should have the same length {mean_vector.size(0)} as any one of the "
                              f"dimensions of the transformation_matrix "
                              f"[{tuple(transformation_matrix.size())}]")
         self.transformation_matrix, self.mean_vector = transformation_matrix, mean_vector

@@ -2,6 +2,13 @@
 
 A Pillow image gives a Pillow image, a tensor a tensor. Sizes are [height, width]; paddings are one number,
 [left/right, top/bottom] or [left, top, right, bottom]; angles are in degrees.
+
+>>> picture = fl.arange(6.0).reshape(1, 2, 3)
+>>> hflip(picture)
+tensor([[[2., 1., 0.],
+         [5., 4., 3.]]])
+>>> tuple(resize(picture, [4, 4]).shape), tuple(pad(picture, [1, 2]).shape)
+((1, 4, 4), (1, 6, 5))
 """
 
 import math
@@ -16,8 +23,7 @@ from flambeau.vision.transforms.modes import InterpolationMode, mode_of
 
 __all__ = ["InterpolationMode", "adjust_brightness", "adjust_contrast", "adjust_gamma", "adjust_hue",
            "adjust_saturation", "adjust_sharpness", "affine", "autocontrast", "center_crop",
-           "convert_image_dtype",
-           "crop", "elastic_transform", "equalize", "erase", "five_crop", "gaussian_blur", "get_dimensions",
+           "convert_image_dtype", "crop", "elastic_transform", "equalize", "erase", "five_crop", "gaussian_blur", "get_dimensions",
            "get_image_num_channels", "get_image_size", "hflip", "invert", "normalize", "pad", "perspective",
            "pil_modes_mapping", "pil_to_tensor", "posterize", "resize", "resized_crop", "rgb_to_grayscale",
            "rotate", "solarize", "ten_crop", "to_grayscale", "to_pil_image", "to_tensor", "vflip"]
@@ -45,11 +51,16 @@ def get_image_size(img):
 
 
 def get_image_num_channels(img):
+    """1 for grey, 3 for colours."""
     return get_dimensions(img)[0]
 
 
 def normalize(tensor, mean, std, inplace=False):
-    """(tensor - mean) / std, a number a channel."""
+    """(tensor - mean) / std, a number a channel.
+
+    >>> normalize(fl.ones(1, 1, 2), mean=[0.5], std=[0.25])
+    tensor([[[2., 2.]]])
+    """
     if not isinstance(tensor, Tensor):
         raise TypeError(f"img should be Tensor Image. Got {type(tensor)}")
     if not tensor.is_floating_point():
@@ -69,8 +80,7 @@ def resize(img, size, interpolation=InterpolationMode.BILINEAR, max_size=None, a
                              "tuple/list")
         if max_size is not None and len(size) != 1:
             raise ValueError("max_size should only be passed if size specifies the length of the smaller "
-                             "edge, "
-                             "i.e. size should be an int or a sequence of length 1 in torchscript mode.")
+                             "edge, i.e. size should be an int or a sequence of length 1 in torchscript mode.")
     elif not isinstance(size, int) and size is not None:
         raise TypeError(f"Size should be int or sequence. Got {type(size)}")
     _, height, width = get_dimensions(img)
@@ -90,8 +100,7 @@ def output_size(height, width, size, max_size=None):
     new_short, new_long = edge, int(edge * long / short)
     if max_size is not None:
         if max_size <= edge:
-            raise ValueError(f"max_size = {max_size} must be strictly greater than the requested size for "
-                             f"the "
+            raise ValueError(f"max_size = {max_size} must be strictly greater than the requested size for the "
                              f"smaller edge size = {size}")
         if new_long > max_size:
             new_short, new_long = int(max_size * new_short / new_long), max_size
@@ -127,7 +136,11 @@ def crop(img, top, left, height, width):
 
 
 def center_crop(img, output_size):
-    """The middle; a smaller picture is padded with 0."""
+    """The middle; a smaller picture is padded with 0.
+
+    >>> center_crop(fl.arange(9).reshape(1, 3, 3), 1)
+    tensor([[[4]]])
+    """
     height, width = two(output_size)
     _, rows, columns = get_dimensions(img)
     if width > columns or height > rows:
@@ -152,14 +165,17 @@ def two(size):
 
 def resized_crop(img, top, left, height, width, size, interpolation=InterpolationMode.BILINEAR,
                  antialias=True):
+    """`crop`, then `resize`."""
     return resize(crop(img, top, left, height, width), size, interpolation, antialias=antialias)
 
 
 def hflip(img):
+    """Left becomes right."""
     return _home(img).hflip(img)
 
 
 def vflip(img):
+    """Top becomes bottom."""
     return _home(img).vflip(img)
 
 
@@ -220,8 +236,11 @@ def adjust_sharpness(img, sharpness_factor):
 
 
 def rotate(img, angle, interpolation=InterpolationMode.NEAREST, expand=False, center=None, fill=None):
-    """Turn against the clock about `center` [x, y] (default: the middle); expand: the result holds all of
-    it.
+    """Turn against the clock about `center` [x, y] (default: the middle); expand: the result holds all of it.
+
+    >>> rotate(fl.arange(4).reshape(1, 2, 2), 90)
+    tensor([[[1, 3],
+             [0, 2]]])
     """
     mode = mode_of(interpolation)
     if not isinstance(angle, numbers.Number):
@@ -295,6 +314,7 @@ def through_tensor(img, function):
 
 
 def invert(img):
+    """The largest value less each value: black becomes white."""
     return _home(img).invert(img)
 
 
@@ -336,6 +356,7 @@ def to_grayscale(img, num_output_channels=1):
 
 
 def rgb_to_grayscale(img, num_output_channels=1):
+    """The brightness of each pixel, in one channel or in three equal ones."""
     if num_output_channels not in (1, 3):
         raise ValueError("num_output_channels should be either 1 or 3")
     return _home(img).to_grayscale(img, num_output_channels)
