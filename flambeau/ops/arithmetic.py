@@ -5,7 +5,7 @@ import math
 from flambeau.base.errors import DTypeError, fail
 from flambeau.base.lazy import LazyModule
 from flambeau.ops.compare import Question, false, whole_samples
-from flambeau.ops.elementwise import (EVERY, Binary, Unary, cast, mul, number, one, pow,
+from flambeau.ops.elementwise import (EVERY, Binary, Unary, cast, mul, no_bools, number, one, pow,
                                       sign, where,
                                       zero)
 from flambeau.ops.host import require_floating
@@ -28,6 +28,7 @@ class Fmod(Binary):
     """
 
     divisor = 1
+    check = no_bools("fmod")
     tensor_first = True
     samples = binary_samples(away_from_zero=True)
     tolerance = ulps(16)

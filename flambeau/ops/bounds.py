@@ -6,7 +6,7 @@ from flambeau.ops.elementwise import NUMBERS, Binary, where
 from flambeau.ops.kinds import Elementwise
 from flambeau.ops.out import with_out
 from flambeau.ops.samples import ulps
-from flambeau.ops.spec import op, public
+from flambeau.ops.spec import REGISTRY, WRITERS, op, public
 
 numpy = LazyModule("numpy")
 
@@ -75,12 +75,28 @@ class ClampBoth(Elementwise):
             grad * where((x > high) | (high < low), 1.0, 0.0)
 
 
-@public(method=True, inplace=True, aliases=("clip",))
+@public(method=True, aliases=("clip",))
 @with_out
 def clamp(input, min=None, max=None):
     """Limit to [min, max], numbers or tensors; a bound that is None does not limit."""
+    name, args = _limit(input, min, max)
+    return REGISTRY[name].function(*args)
+
+
+def _limit(input, min, max):
+    """(name of the op, its arguments) of a clamp."""
     if min is None and max is None:
         fail("clamp", "at least one of 'min' or 'max' must not be None", kind=RuntimeError)
     if max is None:
-        return clamp_min(input, min)            # noqa: F821
-    return clamp_max(input, max) if min is None else _clamp_both(input, min, max)       # noqa: F821
+        return "clamp_min", (input, min)
+    return ("clamp_max", (input, max)) if min is None else ("_clamp_both", (input, min, max))
+
+
+def _clamp_into(input, min=None, max=None):
+    """In-place form of clamp."""
+    from flambeau.ops.write import inplace
+    name, args = _limit(input, min, max)
+    return inplace(REGISTRY[name], args, name="clamp_")
+
+
+WRITERS["clamp_"] = WRITERS["clip_"] = _clamp_into

@@ -1,6 +1,6 @@
 """Elementwise ops. A further one is one class here: body, derivative and NumPy reference."""
 
-from flambeau.base.errors import fail
+from flambeau.base.errors import DTypeError, fail
 from flambeau.base.lazy import LazyModule
 from flambeau.ops.kinds import Elementwise
 from flambeau.ops.samples import binary_samples, positive_samples, ulps, unary_samples
@@ -60,9 +60,18 @@ class Scaled(Binary):
         alpha = values["alpha"]
         if alpha == 1:
             return Elementwise.eager(self, values)
-        if self.sign < 0 or alpha is not False:
-            alpha = self.sign * alpha
-        return add_scaled(values["input"], values["other"], alpha)     # noqa: F821
+        return add_scaled(values["input"], values["other"], self.factor(alpha))     # noqa: F821
+
+    def into(self, values, target):
+        if values["alpha"] == 1:
+            return Elementwise.into(self, values, target)
+        scaled = REGISTRY["add_scaled"]
+        given = {"input": values["input"], "other": values["other"], "alpha": self.factor(values["alpha"])}
+        return scaled.into(scaled.prepare(given), target)
+
+    def factor(self, alpha):
+        """What the other operand is multiplied by before it is added."""
+        return self.sign * alpha if self.sign < 0 or alpha is not False else alpha
 
     def trace(self, tracer, values):
         if values["alpha"] == 1:
@@ -232,11 +241,20 @@ def floor_quotient(b, x, y):
     return b.select(adjust, b.sub(quotient, one(b, x)), quotient)
 
 
+def no_bools(name):
+    """A `check` statement that refuses bools, which have no quotients."""
+    def check(dtype):
+        if dtype.kind == "b":
+            fail(name, f'"{name}" not implemented for bools', dtype, hint="x.int() converts", kind=DTypeError)
+    return check
+
+
 @op
 class FloorDivide(Binary):
     """The quotient rounded toward minus infinity, in the promoted dtype."""
 
     divisor = 1
+    check = no_bools("floor_divide")
     samples = binary_samples(away_from_zero=True)
 
     def reference(input, other):
@@ -254,6 +272,7 @@ class Remainder(Binary):
     """input - floor(input / other) * other: the sign of the divisor."""
 
     divisor = 1
+    check = no_bools("remainder")
     samples = binary_samples(away_from_zero=True)
     tolerance = ulps(16)
 

@@ -5,6 +5,9 @@ Two ops do it all: `_scatter_elements`, whose index has an element for each elem
 the order of the index. The functions below check, bring operands into these forms and finish means.
 """
 
+import threading
+from contextlib import contextmanager
+
 from flambeau.base.errors import DTypeError, PlaceError, ShapeError, fail
 from flambeau.base.lazy import LazyModule
 from flambeau.ops.create import full
@@ -158,7 +161,89 @@ class ScatterElements(Scatter):
         return Scatter.gradients(grad, out, target, index, source, dim, mode, gather, scatter_elements)
 
 
-scatter_rows, scatter_elements = (REGISTRY[name].function for name in ("_scatter_rows", "_scatter_elements"))
+class Into:
+    """The same as another scatter, but in the target's own memory; the result is nothing, a tensor of no elements.
+
+    Only `written_into` calls it, with a row-major target that shares memory with no other operand.
+    """
+
+    internal = True
+    differentiable = False
+    samples = None
+
+    def infer_shape(target, index, source, *, dim, mode):
+        return (0,)
+
+    def lower_with(planner, template, inputs, out, dim, mode):
+        target, index, source = (planner.dense(i) for i in inputs)
+        kernel = template(source.dtype, index.dtype, f"scatter_{mode}", mode)
+        launch(planner, kernel, [target, index, source], target, source.shape[dim], dim)
+
+
+@op
+class ScatterRowsInto(Into, Scatter):
+    """target with slices of the source combined into the places index[c] along `dim`, in place."""
+
+    name = "_scatter_rows_into"
+    prepare = ScatterRows.prepare
+
+    def lower(planner, inputs, outputs, *, dim, mode):
+        Into.lower_with(planner, planner.templates.scatter_add_rows, inputs, outputs[0], dim, mode)
+
+
+@op
+class ScatterElementsInto(Into, Scatter):
+    """target with elements of the source combined into the places that an index of its shape names, in place."""
+
+    name = "_scatter_elements_into"
+    out_of_bounds = RuntimeError
+    per_element = True
+
+    def lower(planner, inputs, outputs, *, dim, mode):
+        Into.lower_with(planner, planner.templates.scatter_add_elements, inputs, outputs[0], dim, mode)
+
+
+class _Writable(threading.local):
+    """The tensor of this thread whose memory scatters may write into, or None."""
+
+    tensor = None
+
+
+_WRITABLE = _Writable()
+
+
+@contextmanager
+def writing_into(tensor):
+    """A block in which scatters into views of all of `tensor` write into its memory and return them.
+
+    What is computed from the old values inside the block must not be read after the scatter.
+    """
+    before, _WRITABLE.tensor = _WRITABLE.tensor, tensor
+    try:
+        yield
+    finally:
+        _WRITABLE.tensor = before
+
+
+def _scatter(name):
+    """The function of a scatter, which writes in place where `writing_into` allows it and the operands do."""
+    apart, into = REGISTRY[name].function, REGISTRY[name + "_into"].function
+
+    def call(target, dim, index, source, mode):
+        whole = _WRITABLE.tensor
+        if whole is None or target.storage_ is not whole.storage_ or target.numel() != whole.numel() \
+                or target.dtype is not whole.dtype or target.dtype.kind == "c" or not target.is_contiguous() \
+                or not _core.takes_native((target, index, source)) \
+                or any(t.storage_ is whole.storage_ for t in (index, source)):
+            return apart(target, dim, index, source, mode)
+        into(target, dim, index, source, mode)
+        return target
+
+    call.__doc__ = REGISTRY[name].native.__doc__
+    return call
+
+
+scatter_rows, scatter_elements = _scatter("_scatter_rows"), _scatter("_scatter_elements")
 
 
 # ---------------------------------------------------------------------------------- helpers
@@ -411,6 +496,9 @@ def index_fill(input, dim, index, value):
                                                                                    tuple(index.shape)))
     size = input.shape[dim] if input.ndim else 1
     index = check_index("index_fill", reshape(index, (index.numel(),)), size)
+    if _WRITABLE.tensor is input and input.ndim:
+        source = expand(number_as(value, input), (*input.shape[:dim], index.shape[0], *input.shape[dim + 1:]))
+        return rows("index_fill", input, dim, index, source, lambda t, d, i, s: scatter_rows(t, d, i, s, "set"))
     named = scatter_rows(full((size,), 0, int32), 0, index, full((index.shape[0],), 1, int32), "set")
     shape = tuple(size if a == dim else 1 for a in range(input.ndim))
     return where(reshape(cast(named, bool_), shape), number_as(value, input), input)

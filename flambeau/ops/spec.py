@@ -202,7 +202,8 @@ def op(cls):
 
 FUNCTIONS = {}      # name -> function: public operations that are plain Python over ops
 METHODS = {}        # the ones of them that are Tensor methods too
-INPLACE = {}        # name with underscore -> function(tensor, ...) that writes into the tensor
+INPLACE = {}        # name with underscore -> function(tensor, ...) whose result the method writes into the tensor
+WRITERS = {}        # name with underscore -> function(tensor, ...) that writes into the tensor itself
 
 
 def public(method=True, aliases=(), inplace=False):
@@ -287,6 +288,8 @@ def bind(operation, args, kwargs):
     tracer = _find_tracer(values)
     if tracer is not None:
         return operation.trace(tracer, values)
+    if isinstance(out, Tensor) and operation.kind == "elementwise" and operation.into(values, out):
+        return out
     if not operation.remembered:
         result = operation.eager(values)
         return result if out is None else write_out(operation, out, result)

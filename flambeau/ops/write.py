@@ -132,22 +132,35 @@ def shown_by(target):
     return getattr(base, "shown_of", (None, None))
 
 
-def inplace(operation, args, kwargs=None):
-    """args[0].op_(...): compute out of place, then write into the target."""
-    target, kwargs = args[0], kwargs or {}
+def inplace(operation, args, kwargs=None, name=None):
+    """args[0].op_(...): compute into the target, or out of place first where its history or dtype asks for it.
+
+    `name`: of the method, if it is not the op's with an underscore.
+    """
+    target, kwargs, name = args[0], kwargs or {}, name or operation.name + "_"
     claimed = overrides.claim(args, kwargs)
     if claimed is not None:
-        return overrides.hand_over(getattr(Tensor, operation.name + "_"), claimed, args, kwargs)
+        return overrides.hand_over(getattr(Tensor, name), claimed, args, kwargs)
     if getattr(type(target), "is_traced", False):
         fail(operation.name, "in-place writes to traced values are not captured yet",
              hint="use the out-of-place form")
-    check_write(operation.name + "_", target)
+    check_write(name, target)
+    if operation.kind == "elementwise" and _is_real(args) and _is_real(kwargs.values()):
+        if operation.into(operation.bind_arguments(args, kwargs), target):
+            _name_writer(target, name)
+            return target
     result = bind(operation, args, dict(kwargs))
     if is_wrapped(target) or is_wrapped(result):
         return assign(operation, target, result)
     if result.grad_fn is not None and _saves(result.grad_fn, target):
         result = bind(operation, tuple(elementwise.copy(a) if a is target else a for a in args), dict(kwargs))
-    return assign(operation, target, result)
+    return assign(operation, target, result, name)
+
+
+def _is_real(values):
+    """Whether all are plain tensors of real elements or real numbers."""
+    return _core.takes_native(values) and not any(isinstance(v, complex) or (isinstance(v, Tensor) and v.dtype.kind == "c")
+                                                  for v in values)
 
 
 def _saves(node, target):
@@ -161,9 +174,9 @@ def _name_writer(target, name):
         target.storage_.name_write(name)
 
 
-def assign(operation, target, result):
+def assign(operation, target, result, name=None):
     """target takes the value of `result`, which an op computed out of place; the tape follows."""
-    name = operation.name + "_"
+    name = name or operation.name + "_"
     if is_wrapped(target):
         return _assign_wrapped(operation, target, result)
     if is_wrapped(result):

@@ -344,6 +344,10 @@ cdef class Tensor:
         if self.storage.saved:
             note_write(self.storage, "an assignment", None)
 
+    def _note_write(self, name):
+        """Say that an op has written into this tensor's memory."""
+        written(self, name)
+
     @staticmethod
     def _make_subclass(cls, Tensor data, bint requires_grad=False):
         """A `cls` that shares `data`'s memory and is a leaf."""

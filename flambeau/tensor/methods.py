@@ -7,7 +7,8 @@ from flambeau.base.errors import fail
 from flambeau.ops import matmul, random, view
 from flambeau.ops.elementwise import cast, copy
 from flambeau.ops.held import check_held, holds
-from flambeau.ops.spec import INPLACE, METHODS, REGISTRY
+from flambeau.ops.scatter import writing_into
+from flambeau.ops.spec import INPLACE, METHODS, REGISTRY, WRITERS
 from flambeau.ops.strided import as_strided
 from flambeau.ops.wrapped import is_wrapped
 from flambeau.ops.write import assign, check_write, inplace, write
@@ -44,14 +45,27 @@ def _inplace_method(operation):
     return method
 
 
+def _is_window_of(tensor, other):
+    """Whether both are the same elements in the same places of one storage."""
+    return tensor.storage_ is other.storage_ is not None and tensor.data_ptr() == other.data_ptr() \
+        and (tensor.dtype, tensor.shape, tensor.stride()) == (other.dtype, other.shape, other.stride())
+
+
 def _writing(name, function):
     """The in-place method of a plain function."""
     def method(self, *args, **kwargs):
         check_write(name, self)
         given = (self, *args, *kwargs.values())
-        recorded = _core.grad_mode() and any(isinstance(g, Tensor) and g.requires_grad for g in given)
-        before = copy(self) if recorded else self           # the tape may keep it
-        return assign(REGISTRY["copy"], self, function(before, *args, **kwargs))
+        if _core.grad_mode() and any(isinstance(g, Tensor) and g.requires_grad for g in given):
+            return assign(REGISTRY["copy"], self, function(copy(self), *args, **kwargs))    # the tape may keep it
+        if not _core.takes_native(given):
+            return assign(REGISTRY["copy"], self, function(self, *args, **kwargs))
+        with writing_into(self):
+            result = function(self, *args, **kwargs)
+        if not _is_window_of(self, result):
+            return assign(REGISTRY["copy"], self, result)
+        self._note_write(name)              # the values are there already
+        return self
 
     method.__name__ = name
     method.__doc__ = f"In-place form of {function.__name__}."
@@ -441,6 +455,8 @@ def attach():
         _core.attach_attribute(name, function)
     for name, function in INPLACE.items():
         _core.attach_attribute(name, _writing(name, function))
+    for name, function in WRITERS.items():
+        _core.attach_attribute(name, function)
     _core.attach_attribute("__deepcopy__", copying.deep_copy)
     _core.attach_attribute("__copy__", copying.shallow_copy)
     _core.attach_attribute("__reduce_ex__", copying.reduce_tensor)
