@@ -67,8 +67,7 @@ def get_item(x, index):
     claimed = overrides.claim((x, *index) if type(index) is tuple else (x, index), {})
     if claimed is not None:
         return overrides.hand_over(Tensor.__getitem__, claimed, (x, index), {})
-    items = list(index) if isinstance(index, tuple) else [index]
-    items = [simple_index(i) for i in items]
+    items = [simple_index(i) for i in items_of(index)]
     by_ops = getattr(type(x), "is_traced", False) or is_wrapped(x)
     if by_ops and not any(isinstance(i, Tensor) for i in items):
         return slice_(x, normal_index(x, tuple(items)))
@@ -91,6 +90,21 @@ def get_item(x, index):
     if len(items) == 2 and all(isinstance(i, Tensor) and i.dtype is int64 and i.shape == items[0].shape for i in items):
         return _places(x, *items)
     return _advanced(x, items)
+
+
+def items_of(index):
+    """The items of an index. A short list that holds more than numbers stands for a tuple, as in PyTorch:
+    x[[[0, 1], [2, 0]]] is x[[0, 1], [2, 0]]."""
+    if isinstance(index, tuple):
+        return index
+    if isinstance(index, list) and len(index) < _SHORT and any(
+            i is None or i is Ellipsis or isinstance(i, (list, tuple, range, slice, Tensor)) or getattr(i, "ndim", 0)
+            for i in index):
+        return index
+    return (index,)
+
+
+_SHORT = 32         # longer lists of lists are index tensors
 
 
 def simple_index(i):
@@ -250,7 +264,7 @@ def set_item(x, index, value):
     claimed = overrides.claim((x, index, value), {})
     if claimed is not None:
         return overrides.hand_over(Tensor.__setitem__, claimed, (x, index, value), {})
-    items = [simple_index(i) for i in (index if isinstance(index, tuple) else (index,))]
+    items = [simple_index(i) for i in items_of(index)]
     check_write("setitem", x)
     source = _as_source(x, value)
     recorded = _core.grad_mode() and (x.requires_grad or getattr(source, "requires_grad", False))

@@ -343,3 +343,22 @@ def test_writes_by_mask_and_by_index():
     y[fl.tensor([True, False, False])] = 0.0
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         loss.backward()
+
+
+@pytest.mark.parametrize("index, as_tuple", [
+    ([[0], [1]], ([0], [1])), ([[0, 1], [1, 2]], ([0, 1], [1, 2])), ([[0, 1]], ([0, 1],)), ([None, 0], (None, 0)),
+    ([..., 0], (..., 0)), ([slice(0, 1)], (slice(0, 1),)), ([[0, 1], slice(1, 2)], ([0, 1], slice(1, 2))),
+    ([fl.tensor([0]), 1], (fl.tensor([0]), 1)), ([[True, False]], ([True, False],)),
+])
+def test_a_short_list_of_more_than_numbers_stands_for_a_tuple(index, as_tuple):
+    x = fl.arange(24).reshape(2, 3, 4)
+    assert x[index].shape == x[as_tuple].shape and fl.equal(x[index], x[as_tuple])
+    y, z = x.clone(), x.clone()
+    y[index], z[as_tuple] = 7, 7
+    assert fl.equal(y, z)
+
+
+def test_lists_of_numbers_and_long_lists_are_index_tensors():
+    x = fl.arange(24).reshape(2, 3, 4)
+    assert x[[0, 1]].shape == (2, 3, 4) and x[[True, False]].shape == (1, 3, 4)
+    assert x[[[0, 1]] * 32].shape == (32, 2, 3, 4) and x[((0, 1), (1, 1)), 0].shape == (2, 2, 4)
