@@ -71,7 +71,9 @@ class Scaled(Binary):
 
     def factor(self, alpha):
         """What the other operand is multiplied by before it is added."""
-        return self.sign * alpha if self.sign < 0 or alpha is not False else alpha
+        if self.sign < 0:
+            return -alpha
+        return 1 if alpha is True else alpha
 
     def trace(self, tracer, values):
         if values["alpha"] == 1:

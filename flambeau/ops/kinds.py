@@ -91,25 +91,16 @@ class Elementwise(Op):
         return _core.run_pointwise_plan(self.native, plan, operands)
 
     def into(self, values, target):
-        """Compute straight into the target's memory; False, with nothing done, where its dtype, its shape or an operand
-        that the tape follows asks for a result of its own."""
+        """(plan, op that it is of, operands) to compute straight into the target's memory; None where its dtype or its
+        shape asks for a result of its own. The operands are those that `_core.writes_directly` lets pass."""
         operands, attrs = self.split(values)
         tensors = [o for o in operands if isinstance(o, Tensor)]
-        if not tensors or not _core.takes_native((target, *tensors)):
-            return False
-        if any(t.is_shape_only or t.dtype.kind == "c" for t in (target, *tensors)):
-            return False
-        if _core.grad_mode() and any(t.requires_grad for t in (target, *tensors)):
-            return False
-        if broadcast(self.name, *map(shape_of, tensors)) != tuple(target.shape):
-            return False
+        if not tensors or broadcast(self.name, *map(shape_of, tensors)) != tuple(target.shape):
+            return None
         operands = [self.as_operand(o) for o in operands]
         plan = plans.elementwise_plan(self, operands, attrs)
         plans.forget(self)
-        if plan.spec["signature"].results[0][0] is not target.dtype:
-            return False
-        _core.run_into(plan, operands, target)
-        return True
+        return (plan, self, operands) if plan.spec["signature"].results[0][0] is target.dtype else None
 
     def as_operand(self, value):
         if isinstance(value, (Tensor, bool, int, float)):

@@ -288,8 +288,10 @@ def bind(operation, args, kwargs):
     tracer = _find_tracer(values)
     if tracer is not None:
         return operation.trace(tracer, values)
-    if isinstance(out, Tensor) and operation.kind == "elementwise" and operation.into(values, out):
-        return out
+    if isinstance(out, Tensor) and operation.kind == "elementwise" and _core.writes_directly((out, *values.values())):
+        found = operation.into(values, out)
+        if found is not None:
+            return _core.run_into(found[0], found[2], out)
     if not operation.remembered:
         result = operation.eager(values)
         return result if out is None else write_out(operation, out, result)

@@ -144,11 +144,11 @@ def inplace(operation, args, kwargs=None, name=None):
     if getattr(type(target), "is_traced", False):
         fail(operation.name, "in-place writes to traced values are not captured yet",
              hint="use the out-of-place form")
+    if operation.kind == "elementwise" and _core.writes_directly((*args, *kwargs.values())) \
+            and _computed_into(operation, args, kwargs, target):
+        _name_writer(target, name)
+        return target
     check_write(name, target)
-    if operation.kind == "elementwise" and _is_real(args) and _is_real(kwargs.values()):
-        if operation.into(operation.bind_arguments(args, kwargs), target):
-            _name_writer(target, name)
-            return target
     result = bind(operation, args, dict(kwargs))
     if is_wrapped(target) or is_wrapped(result):
         return assign(operation, target, result)
@@ -157,10 +157,47 @@ def inplace(operation, args, kwargs=None, name=None):
     return assign(operation, target, result, name)
 
 
-def _is_real(values):
-    """Whether all are plain tensors of real elements or real numbers."""
-    return _core.takes_native(values) and not any(isinstance(v, complex) or (isinstance(v, Tensor) and v.dtype.kind == "c")
-                                                  for v in values)
+def _computed_into(operation, args, kwargs, target):
+    """True if an elementwise call was computed into its target; a call of a known signature is not bound again."""
+    given, names = (*args, *kwargs.values()), tuple(kwargs)
+    known = operation.__dict__.setdefault("into_plans", {})
+    key = _core.signature_of(given, operation.native.operand_mask, names or None)
+    found = None if key is None else known.get(key)
+    if found is not None:
+        plan, places = found
+        _core.run_into(plan, [given[p] if type(p) is int else p[0] for p in places], target)
+        return True
+    values = operation.bind_arguments(args, kwargs)
+    found = operation.into(values, target)
+    if found is None:
+        return False
+    plan, run, operands = found
+    _core.run_into(plan, operands, target)
+    if key is not None:
+        places = _places_of(run.operands, operands, operation.positional[:len(args)] + list(names), given)
+        if places is not None:
+            if len(known) >= MOST_SIGNATURES:
+                known.clear()
+            known[key] = plan, places
+    return True
+
+
+MOST_SIGNATURES = 512       # kept for the in-place calls of an op
+
+
+def _places_of(names, operands, spelled, given):
+    """Where each operand stands among the given arguments, or (number,) if it is a default; None if one was changed."""
+    places = []
+    for name, operand in zip(names, operands):
+        if name in spelled:
+            if given[spelled.index(name)] is not operand:
+                return None
+            places.append(spelled.index(name))
+        elif isinstance(operand, Tensor):
+            return None
+        else:
+            places.append((operand,))
+    return places if len(names) == len(operands) else None
 
 
 def _saves(node, target):

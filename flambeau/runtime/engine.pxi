@@ -206,6 +206,24 @@ def takes_native(values):
     return True
 
 
+def writes_directly(values):
+    """Whether an op on these may compute into the memory of one of them: nothing traces or records, and all tensors are
+    plain, real and have memory."""
+    cdef Tensor t
+    if fl_mode != 0:
+        return False
+    for value in values:
+        if isinstance(value, Tensor):
+            if not is_plain(<PyObject*>value):
+                return False
+            t = <Tensor>value
+            if t.storage is None or t.code == 10 or t.code == 11 or (fl_grad_enabled and t.needs_grad):
+                return False
+        elif isinstance(value, complex):
+            return False
+    return True
+
+
 cdef bint _examine = False
 
 

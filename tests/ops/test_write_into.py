@@ -156,3 +156,33 @@ def test_no_second_memory_for_a_large_target():
         before = fl.memory.stats()["live_bytes"]
         call()
         assert fl.memory.stats()["peak_bytes"] - before < x.nbytes / 4
+
+
+def test_calls_found_again_tell_operands_apart():
+    def three(seed):
+        fl.manual_seed(seed)
+        return fl.randn(3, 4), fl.randn(3, 4), fl.randn(3, 4)
+    calls = (lambda x, y, z: x.addcmul_(y, y, value=2), lambda x, y, z: x.addcmul_(y, z, value=3.5),
+             lambda x, y, z: x.addcmul_(y, z), lambda x, y, z: x.addcmul_(x, z, value=-1),
+             lambda x, y, z: x.lerp_(y, 0.25), lambda x, y, z: x.lerp_(end=z, weight=0.5), lambda x, y, z: x.lerp_(y, z),
+             lambda x, y, z: x.add_(y, alpha=2), lambda x, y, z: x.add_(other=z, alpha=-0.5), lambda x, y, z: x.sub_(z, alpha=4),
+             lambda x, y, z: x.clamp_(-1, 1), lambda x, y, z: x.clamp_(-0.5, 0.5), lambda x, y, z: x.clamp_(max=y),
+             lambda x, y, z: x.leaky_relu_(0.2), lambda x, y, z: x.leaky_relu_(0.3), lambda x, y, z: x.add_(y[0], alpha=2))
+    plain = (lambda x, y, z: x + 2 * y * y, lambda x, y, z: x + 3.5 * y * z, lambda x, y, z: x + y * z,
+             lambda x, y, z: x - x * z, lambda x, y, z: x.lerp(y, 0.25), lambda x, y, z: x.lerp(z, 0.5),
+             lambda x, y, z: x.lerp(y, z), lambda x, y, z: x + 2 * y, lambda x, y, z: x - 0.5 * z, lambda x, y, z: x - 4 * z,
+             lambda x, y, z: x.clip(-1, 1), lambda x, y, z: x.clip(-0.5, 0.5), lambda x, y, z: x.minimum(y),
+             lambda x, y, z: fl.where(x > 0, x, x * 0.2), lambda x, y, z: fl.where(x > 0, x, x * 0.3),
+             lambda x, y, z: x + 2 * y[0])
+    for seed in range(3):
+        for written, wanted in zip(calls, plain):
+            x, y, z = three(seed)
+            want = wanted(x, y, z)
+            assert fl.allclose(written(x, y, z), want, rtol=1e-6, atol=1e-6)
+    with pytest.raises(RuntimeError, match="shape"):        # found again, but with other sizes
+        fl.zeros(3, 4).add_(fl.ones(2, 3, 4), alpha=2)
+    x = fl.zeros(3, 4, requires_grad=True)
+    with pytest.raises(RuntimeError, match="leaf"):
+        x.add_(fl.ones(3, 4), alpha=2)
+    y = (x * 1).add_(x, alpha=2)
+    assert y.requires_grad
