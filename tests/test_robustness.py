@@ -121,7 +121,8 @@ def test_damaged_objects_are_compiled_again_silently(filled, damage):
 @pytest.mark.parametrize("how", ["folder", "link to nowhere"])
 def test_something_else_in_the_place_of_an_object(filled, how):
     cache, gradient, _ = filled
-    for path in entries(cache)[:3]:
+    objects = [path for path in entries(cache) if b"\x7fELF" in path.read_bytes()[:80]]     # others are plans
+    for path in objects[:3]:
         if how == "folder":
             replaced_by_folder(path)
         else:

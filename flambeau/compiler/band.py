@@ -170,7 +170,7 @@ class _Tables:
         b = self.b
         place = self.place(i)
         floor = b.floor(place)
-        weights = _cubic_weights(b, b.sub(place, floor), self.number)
+        weights = cubic_weights(b, b.sub(place, floor), self.number)
         start = b.let(I.sub(b.cast(floor, int64), 1))
 
         def inside(number):
@@ -195,7 +195,7 @@ class _Tables:
         self.put(i, first, number, [b.cast(b.let(I.maximum(divisor, 1)), self.dtype)])
 
 
-def _cubic_weights(b, t, number):
+def cubic_weights(b, t, number):
     """The cubic convolution with a = -0.75: the weights of four taps, `t` behind the second."""
     a, one, two = -0.75, number(1.0), number(2.0)
 

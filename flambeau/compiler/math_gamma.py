@@ -1,21 +1,19 @@
 """lgamma, digamma, polygamma, and the inverses and logarithms of the normal distribution.
 
-The gamma functions take a small argument up by their recurrences (every step is a select,
-                                                                   so all lanes do the same) to
-where Stirling's series in 1/x^2 holds, and reflect a negative one. Relative accuracy is lost beside their
-zeros in float64;
-float32 goes through float64. The inverse error function starts from a closed form good to 0.3 % and takes
-two cubic
-steps on log(erfc), which works as well at 1e-300.
+The gamma functions take a small argument up by their recurrences (every step is a select, so all lanes do the
+same) to where Stirling's series in 1/x^2 holds, and reflect a negative one. Relative accuracy is lost beside
+their zeros in float64; float32 goes through float64. The inverse error function is the normal quantile, three
+rational functions, which are as good at 1e-300.
 """
 
 import math
 
 from flambeau.compiler import math_coefficients as P
 from flambeau.compiler.math_exponential import INFINITY, NAN, exp, log, log1p
-from flambeau.compiler.math_special import erf, erfc
+from flambeau.compiler.math_special import erfc
 from flambeau.compiler.math_trigonometric import sin, tan
 from flambeau.compiler.math_values import copysign, fma, function, polynomial, select, sqrt, through_float64
+from flambeau.types.dtype import float64
 
 # B2, B4, ...
 BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510, 43867 / 798)
@@ -152,34 +150,27 @@ def log_ndtr(x):
     return select(x < -1, far, near)
 
 
-WINITZKI = 0.147
-
-
-def inverse_erf(a, tail):
-    """y >= 0 with erf(y) = a and erfc(y) = tail, two ways to say one number in [0, 1]."""
-    logarithm = log.on_values(tail * (2 - tail))
-    center = 2 / (math.pi * WINITZKI) + 0.5 * logarithm
-    y = sqrt(sqrt(center * center - logarithm * (1 / WINITZKI)) - center)
-    log_tail = log.on_values(tail)
-    for _ in range(2):
-        scaled = scaled_erfc(y)
-        slope = (-2 / math.sqrt(math.pi)) / scaled
-        newton = (log.on_values(scaled) - y * y - log_tail) / slope
-        y = y - newton / (1 + 0.5 * newton * (2 * y + slope))
-    square = a * a
-    start = a * (polynomial(square, (1.0, math.pi / 12, 7 * math.pi ** 2 / 480)) * (math.sqrt(math.pi) / 2))
-    small = select(a < 0.1, start, y)
-    small = small - (erf.on_values(small) - a) * (math.sqrt(math.pi) / 2) * exp.on_values(small * small)
-    y = select(a < 0.5, small, y)
-    return select(tail == 0, INFINITY, y)
+def normal_quantile(q, tail, deep=True):
+    """The number y beside which the normal distribution has the area `tail`; q = 1/2 - tail is the area between 0
+    and y. Near 0, q says more than `tail`, beyond it is the other way round. `deep`: `tail` may be below 1e-10.
+    """
+    r = sqrt(-log.on_values(tail))
+    regions = [(abs(q) <= 0.425, P.QUANTILE_CENTER, 0.180625 - q * q)]
+    regions += [(r > 5.0, P.QUANTILE_FAR, r - 5.0)] if deep else []
+    above, below = (polynomial(r - 1.6, c) for c in P.QUANTILE_TAIL)
+    for inside, (numerator, denominator), x in reversed(regions):
+        numerator = polynomial(x, numerator) * (q if denominator is P.QUANTILE_CENTER[1] else 1.0)
+        above, below = select(inside, numerator, above), select(inside, polynomial(x, denominator), below)
+    return select(tail == 0, INFINITY, above / below)
 
 
 @function
-@through_float64
 def erfinv(x):
     """The number whose error function is x; NaN outside [-1, 1]."""
-    a = abs(x)
-    return copysign(inverse_erf(a, 1 - a), x)
+    wide = x.cast(float64)
+    a = abs(wide)
+    y = normal_quantile(0.5 * a, 0.5 * (1 - a), deep=x.dtype is float64) * math.sqrt(0.5)
+    return copysign(y, wide).cast(x.dtype)
 
 
 @function
@@ -187,5 +178,5 @@ def erfinv(x):
 def ndtri(p):
     """The number below which the normal distribution has the area p; NaN outside [0, 1]."""
     smaller = select(p > 0.5, 1 - p, p)
-    y = inverse_erf(abs(2 * p - 1), 2 * smaller) * math.sqrt(2)
+    y = normal_quantile(abs(p - 0.5), smaller)
     return select(p < 0.5, -y, y)

@@ -1,7 +1,7 @@
 """The templates that ops ask a planner for: products, convolutions, pooling, reads and adds by index."""
 
 from flambeau.compiler import attention_launch as attention
-from flambeau.compiler import alignment, compact, conv, conv_weight, depthwise, extreme, order, order_best, order_select, recurrent, scan, search
+from flambeau.compiler import alignment, compact, conv, conv_weight, depthwise, extreme, grid, order, order_best, order_select, recurrent, scan, search
 from flambeau.compiler.adaptive import adaptive_max_pool2d
 from flambeau.compiler.band import Band, launch as band
 from flambeau.compiler.conv import Convolution
@@ -30,7 +30,7 @@ def convolution(planner, which, inputs, out, spec, image, filtered):
     conv.launch(planner, which, inputs, out, spec, image, filtered)
 
 
-__all__ = ["Band", "Convolution", "adaptive_max_pool2d", "band", "Pooling", "alignment", "attention", "avg_pool2d", "avg_pool2d_backward", "compact", "convolution", "extreme", "gather_elements", "gather_rows",
+__all__ = ["Band", "Convolution", "adaptive_max_pool2d", "band", "Pooling", "alignment", "attention", "avg_pool2d", "avg_pool2d_backward", "compact", "convolution", "extreme", "gather_elements", "gather_rows", "grid",
            "max_pool2d", "max_pool2d_backward", "max_pool2d_values", "pixel_rows",
            "order", "order_best", "order_select", "product", "recurrent", "scan", "scatter_add_elements", "scatter_add_rows", "search",
            "sparse_rows"]

@@ -1,15 +1,16 @@
 """The losses of label sequences that are not aligned with the steps in time; see `nn.functional.ctc_loss`."""
 
 from flambeau.base.errors import fail
-from flambeau.ops.kinds import Template
+from flambeau.ops.create import full
+from flambeau.ops.kinds import Indexed, Opaque
+from flambeau.ops.reduce import sum
 from flambeau.ops.spec import op
 from flambeau.types.dtype import float32, float64
 
 
-class Alignment(Template):
+class Alignment(Indexed):
     """What the loss and its gradient share."""
 
-    kind = "scan"
     internal = True
     dtypes = (float32, float64)
 
@@ -47,5 +48,24 @@ class CtcLossGradient(Alignment):
         return log_probs
 
     def derivative(g, grad, log_probs, labels, skips, counts, loss, alpha):
+        ones = full(tuple(grad.shape), 1.0, grad.dtype)
+        of_one = ctc_loss_gradient(ones, log_probs, labels, skips, counts, loss, alpha)                  # noqa: F821
+        refused = ctc_loss_second_gradient(g)                                                            # noqa: F821
+        return sum(g * of_one, (0, 2)), refused, None, None, None, None, None
+
+
+@op
+class CtcLossSecondGradient(Opaque):
+    """Refuses when it runs: a graph of the first gradient may be made, as long as nobody differentiates it."""
+
+    internal = True
+    signature = "grad"
+    operands = ("grad",)
+    differentiable = False
+
+    def infer(self, inputs, attrs):
+        return [(inputs[0].dtype, tuple(inputs[0].shape))]
+
+    def host(grad):
         fail("ctc_loss", "the gradient has no derivative of its own", "a second derivative", "a first one",
              kind=NotImplementedError)

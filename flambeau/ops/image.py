@@ -1,20 +1,21 @@
 """Images in another size or order: resampling axis by axis, sampling on a grid, channels as pixels and
 back."""
 
-import itertools
 import math
 
 from flambeau.base.errors import ShapeError, fail
 from flambeau.ops.create import iota
-from flambeau.ops.elementwise import cast, maximum, minimum, where
-from flambeau.ops.index import gather, index_select
+from flambeau.ops.elementwise import cast, minimum
+from flambeau.ops.grid import grid_sample
+from flambeau.ops.index import index_select
 from flambeau.ops.kinds import Window
 from flambeau.ops.normalize import narrow as in_dtype, widen
 from flambeau.ops.resample import resample_axis
-from flambeau.ops.rounding import floor, round
+from flambeau.ops.rounding import floor
 from flambeau.ops.samples import ulps
 from flambeau.ops.spec import op, public
-from flambeau.ops.view import expand, flatten, permute, reshape, unsqueeze
+from flambeau.ops.structure import LARGE, is_plain, repeat_interleave
+from flambeau.ops.view import expand, permute, reshape
 from flambeau.types.dtype import ALL, float32, int64
 from flambeau.types.shape import numel, show_shape
 
@@ -155,16 +156,16 @@ def resample_nearest(x, axis, count, factor, exact):
     return index_select(x, axis, minimum(cast(floor(place), int64), size - 1))
 
 
-def cubic_weights(t):
-    """The weights of the four taps around a place at share t between the middle two."""
-    a = -0.75
-
-    def near(d):
-        return ((a + 2) * d - (a + 3)) * d * d + 1
-
-    def far(d):
-        return ((a * d - 5 * a) * d + 8 * a) * d - 4 * a
-    return far(t + 1), near(t), near(1 - t), far(2 - t)
+def _times(x, sizes, factors):
+    """How often the nearest neighbours are written along each axis, where these are copies of x and no call is
+    recorded: by 1, 2, 4 or 8, whose reciprocals are exact. Else None.
+    """
+    if not is_plain(x) or x.numel() < LARGE:
+        return None
+    times = tuple(count // size for count, size in zip(sizes, x.shape[x.ndim - len(sizes):]))
+    fits = all(t in (1, 2, 4, 8) and t * size == count and factor in (None, t)
+               for t, size, count, factor in zip(times, x.shape[x.ndim - len(sizes):], sizes, factors))
+    return times if fits and max(times) > 1 else None
 
 
 def resample(input, sizes, factors, mode, align_corners):
@@ -174,6 +175,10 @@ def resample(input, sizes, factors, mode, align_corners):
     if input.dtype.kind != "f":
         for i, (count, factor) in enumerate(zip(sizes, factors)):
             out = resample_nearest(out, lead + i, count, factor, mode == "nearest-exact")
+        return out
+    if mode.startswith("nearest") and (times := _times(input, sizes, factors)):
+        for axis, count in reversed(tuple(enumerate(times, lead))):
+            out = repeat_interleave(out, count, axis) if count > 1 else out
         return out
     kind = mode if mode.startswith("nearest") else "cubic" if mode == "bicubic" else "linear"
     out = widen(input)
@@ -191,21 +196,9 @@ def sample_on_grid(input, grid, mode, padding_mode, align_corners):
     first."""
     rank = input.ndim - 2
     check_grid(input, grid, rank, mode)
-    sizes = tuple(input.shape[2:])
-    places = [grid[..., rank - 1 - i] for i in range(rank)]         # in the order of the axes
-    places = [reshape(p, (p.shape[0], -1)) for p in places]         # (n, points)
-    places = [unnormalized(p, s, align_corners) for p, s in zip(places, sizes)]
-    if mode == "bicubic":
-        taps = [cubic_taps(p, s, padding_mode, align_corners) for p, s in zip(places, sizes)]
-    else:
-        places = [bordered(p, s, padding_mode, align_corners) for p, s in zip(places, sizes)]
-        taps = [nearest_tap(p) if mode == "nearest" else linear_taps(p) for p in places]
-    flat = flatten(input, 2)
-    out = None
-    for corner in itertools.product(*taps):
-        part = read_corner(flat, corner, sizes)
-        out = part if out is None else out + part
-    return reshape(out, (*input.shape[:2], *grid.shape[1:-1]))
+    places = reshape(widen(grid), (grid.shape[0], math.prod(grid.shape[1:-1]), rank))
+    out = grid_sample(widen(input), places, mode, padding_mode, align_corners)
+    return in_dtype(reshape(out, (*input.shape[:2], *grid.shape[1:-1])), input.dtype)
 
 
 def check_grid(input, grid, rank, mode):
@@ -214,66 +207,15 @@ def check_grid(input, grid, rank, mode):
         fail("grid_sample", "input and grid do not fit",
              f"input {show_shape(input.shape)}, grid {show_shape(grid.shape)}",
              "(n, c, h, w) with (n, h', w', 2) or (n, c, d, h, w) with (n, d', h', w', 3)", kind=ShapeError)
+    if input.dtype is not grid.dtype or input.dtype.kind != "f":
+        fail("grid_sample", "expected input and grid to have the same floating point dtype",
+             f"input {input.dtype}, grid {grid.dtype}", hint="grid.to(input.dtype) converts", kind=RuntimeError)
+    if 0 in tuple(input.shape[2:]):
+        fail("grid_sample", "expected input to have non-empty spatial dimensions", show_shape(input.shape),
+             kind=RuntimeError)
     if mode == "bicubic" and rank == 3:
         fail("grid_sample", "bicubic interpolation only supports 4D input", show_shape(input.shape),
              kind=RuntimeError)
-
-
-def unnormalized(place, size, align_corners):
-    """-1 to 1 as places of elements."""
-    return (place + 1) * ((size - 1) / 2) if align_corners else ((place + 1) * size - 1) * 0.5
-
-
-def bordered(place, size, padding_mode, align_corners):
-    """Places moved into the input, unless zeros are outside."""
-    if padding_mode == "zeros":
-        return place
-    if padding_mode == "reflection":
-        low, high = (0.0, size - 1.0) if align_corners else (-0.5, size - 0.5)
-        span = high - low
-        if span <= 0:
-            return place * 0.0
-        away = abs(place - low)
-        turns = floor(away / span)
-        rest = away - turns * span
-        odd = turns - floor(turns * 0.5) * 2
-        place = where(odd == 0, rest + low, span - rest + low)
-    return minimum(maximum(place, 0.0), size - 1.0)
-
-
-def nearest_tap(place):
-    """[(place of the nearest element, its weight 1)]; the grid's gradient is zero."""
-    return [(round(place.detach()), place * 0.0 + 1.0 if place.requires_grad else None)]
-
-
-def linear_taps(place):
-    """[(place of an element, its weight)]."""
-    first = floor(place.detach())
-    share = place - first
-    return [(first, 1.0 - share), (first + 1, share)]
-
-
-def cubic_taps(place, size, padding_mode, align_corners):
-    first = floor(place.detach())
-    return [(bordered(first + tap, size, padding_mode, align_corners), weight)
-            for tap, weight in zip((-1, 0, 1, 2), cubic_weights(place - first))]
-
-
-def read_corner(flat, corner, sizes):
-    """The elements at one tap of each axis times their weights, zero where they are outside."""
-    index, inside, weight = None, None, None
-    for (place, share), size in zip(corner, sizes):
-        valid = (place >= 0) & (place <= size - 1)
-        number = cast(where(valid, place, 0.0), int64)
-        index = number if index is None else index * size + number
-        inside = valid if inside is None else inside & valid
-        if share is not None:
-            weight = share if weight is None else weight * share
-    shape = (*flat.shape[:2], index.shape[1])
-    values = gather(flat, 2, expand(unsqueeze(index, 1), shape))
-    if weight is not None:
-        values = values * unsqueeze(weight, 1)
-    return where(unsqueeze(inside, 1), values, 0.0)
 
 
 def grid_of(theta, size, align_corners):

@@ -4,17 +4,18 @@ import math
 
 from flambeau.base.errors import ArgumentError, DTypeError, ShapeError, fail
 from flambeau.base.lazy import LazyModule
-from flambeau.ops.elementwise import abs as magnitude, cast, sign, square, where
+from flambeau.ops.elementwise import abs as magnitude, cast, maximum, sign, square, where
 from flambeau.ops.interpose import visible
 from flambeau.ops.kinds import Composite
 from flambeau.ops.mathematics import sqrt
+from flambeau.ops.matmul import matmul
 from flambeau.ops.out import with_out
 from flambeau.ops.reduce import amax, amin, spread, sum as total
 from flambeau.ops.samples import ulps, unary_samples
 from flambeau.ops.spec import op, public
-from flambeau.ops.view import permute, reshape, unsqueeze
-from flambeau.types.dtype import FLOATING
-from flambeau.types.shape import normalize_axes
+from flambeau.ops.view import expand, permute, reshape, transpose, unsqueeze
+from flambeau.types.dtype import FLOATING, float32, float64
+from flambeau.types.shape import broadcast_shapes, normalize_axes
 
 numpy = LazyModule("numpy")
 INFINITY = math.inf
@@ -199,10 +200,56 @@ class RowDistances(Composite):
                            False)  # noqa: F821
 
 
+@op
+class ProductDistances(Composite):
+    """(..., P, M), (..., R, M) -> (..., P, R): Euclidean distances by |a|^2 + |b|^2 - 2 a.b, one matrix product.
+
+    Rounding errors are relative to the squares: those of close rows far from 0 lose digits.
+    """
+
+    name = "_product_distances"
+    internal = True
+    signature = "x1, x2"
+    operands = ("x1", "x2")
+    dtypes = (float32, float64)
+    tolerance = ulps(4096)
+    shapes = ((4, 3), (2, 4, 3))
+
+    def samples(rng, shape):
+        return [rng.uniform(-3, 3, shape), rng.uniform(-3, 3, shape)]
+
+    def reference(x1, x2):
+        return numpy.sqrt(numpy.sum((x1[..., :, None, :] - x2[..., None, :, :]) ** 2, -1))
+
+    def compute(x1, x2):
+        ones, others = total(square(x1), -1, True), total(square(x2), -1)
+        return sqrt(maximum(ones + unsqueeze(others, -2) - 2 * matmul(x1, transpose(x2, -1, -2)), 0))
+
+    def derivative(grad, out, x1, x2):
+        share = where(out == 0, 0.0, grad / out)
+        return (x1 * total(share, -1, True) - matmul(share, x2),
+                x2 * unsqueeze(total(share, -2), -1) - matmul(transpose(share, -1, -2), x1))
+
+
+BY_PRODUCT = {"use_mm_for_euclid_dist_if_necessary": 25, "use_mm_for_euclid_dist": 0,
+              "donot_use_mm_for_euclid_dist": INFINITY}
+
+
 @public(method=False)
 @visible
 def cdist(x1, x2, p=2.0, compute_mode="use_mm_for_euclid_dist_if_necessary"):
-    """The p-norm distance of each row of x1 from each row of x2: (..., P, M), (..., R, M) -> (..., P, R)."""
+    """The p-norm distance of each row of x1 from each row of x2: (..., P, M), (..., R, M) -> (..., P, R).
+
+    Euclidean distances of more than 25 rows come from a matrix product, which costs digits for rows that lie
+    closer to each other than to 0; compute_mode "donot_use_mm_for_euclid_dist" never does that,
+    "use_mm_for_euclid_dist" always.
+
+    >>> fl.cdist(fl.tensor([[0., 0.]]), fl.tensor([[3., 4.], [0., 1.]]))
+    tensor([[5., 1.]])
+    """
+    if compute_mode not in BY_PRODUCT:
+        fail("cdist", f"{compute_mode} is not a valid value for compute_mode", compute_mode, " or ".join(BY_PRODUCT),
+             kind=ValueError)
     for x in (x1, x2):
         if x.dtype.kind != "f" or x.ndim < 2:
             fail("cdist", "expected floating point matrices", (x.dtype, tuple(x.shape)))
@@ -212,6 +259,11 @@ def cdist(x1, x2, p=2.0, compute_mode="use_mm_for_euclid_dist_if_necessary"):
         fail("cdist", "only non-negative p values are supported", p)
     if 0 in x1.shape or 0 in x2.shape:
         return total(unsqueeze(x1, -2) - unsqueeze(x2, -3), -1)
+    most_rows = max(x1.shape[-2], x2.shape[-2])
+    if p == 2 and x1.dtype is x2.dtype and x1.dtype.itemsize > 2 and most_rows > BY_PRODUCT[compute_mode]:
+        batch = broadcast_shapes(tuple(x1.shape[:-2]), tuple(x2.shape[:-2]), op="cdist")
+        x1, x2 = (expand(x, (*batch, *x.shape[-2:])) for x in (x1, x2))
+        return _product_distances(x1, x2)           # noqa: F821
     return _row_distances(x1, x2, float(p))         # noqa: F821
 
 

@@ -7,11 +7,12 @@ from flambeau.ops.interpose import visible
 from flambeau.ops.matmul import bmm, matmul, same_dtype
 from flambeau.ops.out import with_out
 from flambeau.ops.reduce import sum as total
+from flambeau.ops.shape import parts
 from flambeau.ops.spec import public
 from flambeau.ops.triangles import _diagonal_matrix
-from flambeau.ops.view import narrow, permute, reshape, unsqueeze
+from flambeau.ops.view import permute, reshape, unsqueeze
 from flambeau.runtime._core import Tensor
-from flambeau.types.shape import show_shape
+from flambeau.types.shape import normalize_axis, show_shape
 
 
 def expect_rank(name, ranks, *tensors):
@@ -86,11 +87,12 @@ def mv(input, vec):
 
 def cross_product(x, y, dim):
     """The vector product along an axis of size 3."""
+    dim = normalize_axis(dim, x.ndim, "cross")
     for t in (x, y):
         if t.shape[dim] != 3:
             fail("cross", f"dimension {dim} does not have size 3", show_shape(t.shape), kind=ShapeError)
     from flambeau.ops.join import cat
-    (a1, a2, a3), (b1, b2, b3) = ([narrow(t, dim, i, 1) for i in range(3)] for t in (x, y))
+    (a1, a2, a3), (b1, b2, b3) = (parts(t, dim, (1, 1, 1)) for t in (x, y))
     return cat((a2 * b3 - a3 * b2, a3 * b1 - a1 * b3, a1 * b2 - a2 * b1), dim)
 
 

@@ -279,9 +279,9 @@ def narrow_copy(input, dim, start, length):
 
 # ---------------------------------------------------------------------------------- sizes
 @public()
-def broadcast_to(input, size):
-    """input expanded to `size`."""
-    return expand(input, tuple(size))
+def broadcast_to(input, *sizes, size=None):
+    """input expanded to `size`, a tuple or separate numbers."""
+    return expand(input, *sizes) if size is None else expand(input, tuple(size))
 
 
 @public()

@@ -28,9 +28,10 @@ from flambeau.types.dtype import int32, int64, promote
 from flambeau.types.shape import normalize_axes, normalize_axis
 
 numpy = LazyModule("numpy")
+LARGE = 1 << 14         # elements from which a copy in several steps of Python costs less than one slower kernel
 
 
-def _is_plain(x):
+def is_plain(x):
     """True for a tensor with memory whose use nothing records: results may be written piece by piece."""
     return type(x) is Tensor and not x.is_shape_only and not (x.requires_grad and _core.grad_mode())
 
@@ -136,7 +137,7 @@ def _roll_axis(x, shift, dim):
     shift = shift % size if size else 0
     if not shift:
         return clone(x)
-    if _is_plain(x):
+    if is_plain(x) and (dim or x.numel() >= LARGE):
         made, before = _core.empty_strided(tuple(x.shape), None, x.dtype), (slice(None),) * dim
         write(made[(*before, slice(shift, None))], x[(*before, slice(size - shift))])
         write(made[(*before, slice(shift))], x[(*before, slice(size - shift, None))])
@@ -176,7 +177,7 @@ def repeat(input, *args, repeats=()):
              repeats, f"at least {input.ndim}")
     if any(r < 0 for r in repeats):
         fail("repeat", "Trying to create tensor with negative dimension", repeats)
-    if _is_plain(input) and any(r > 1 for r in repeats) and input.dtype.kind != "c":
+    if input.numel() >= LARGE and any(r > 1 for r in repeats) and input.dtype.kind != "c" and is_plain(input):
         apart, size = _apart(input, repeats)
         return reshape(views.contiguous(apart), size)
     return _repeated(input, repeats)            # noqa: F821
@@ -244,8 +245,16 @@ def repeat_interleave(input, repeats=None, dim=None, *, output_size=None):
         return index_select(input, dim, _repeated_places(repeats, input.shape[dim], output_size))
     if repeats < 0:
         fail("repeat_interleave", "repeats can not be negative", repeats)
-    spread = expand(unsqueeze(input, dim + 1), (*input.shape[:dim + 1], repeats, *input.shape[dim + 1:]))
-    spread = clone(spread) if repeats == 1 else views.contiguous(spread)        # never memory of the input
+    spread = (*input.shape[:dim + 1], repeats, *input.shape[dim + 1:])
+    if 1 < repeats <= 8 and dim == input.ndim - 1 and input.numel() >= LARGE and is_plain(input):
+        made = _core.empty_strided(spread, None, input.dtype)           # the kernels copy long rows well, not these
+        for number in range(repeats):
+            write(made[..., number], input)
+        made._reset_version()
+        spread = made
+    else:
+        spread = expand(unsqueeze(input, dim + 1), spread)
+        spread = clone(spread) if repeats == 1 else views.contiguous(spread)        # never memory of the input
     return reshape(spread, (*input.shape[:dim], input.shape[dim] * repeats, *input.shape[dim + 1:]))
 
 
@@ -298,7 +307,7 @@ def _zero_of(x):
 def _in_place(function, zero_inside):
     """A function(x, diagonal) that writes tril or triu into x, in one pass, where nothing records the call."""
     def written(input, diagonal=0):
-        if not _is_plain(input) or not input.numel() or input.ndim < 2 or input.dtype.kind == "c":
+        if not is_plain(input) or not input.numel() or input.ndim < 2 or input.dtype.kind == "c":
             return function(input, diagonal)
         inside = _inside(function.__name__, input, int(diagonal) - zero_inside)
         zero = number_in_memory(0, input.dtype)
@@ -319,13 +328,13 @@ def _triangle_indices(name, row, col, offset, dtype):
     first = numpy.clip(numbers + offset, 0, col) if name == "triu_indices" else numpy.zeros(row, int)
     end = numpy.clip(numbers + offset + 1, 0, col) if name == "tril_indices" else numpy.full(row, col)
     lengths = end - first
-    made = _core.empty_strided((2, int(lengths.sum())), None, dtype or int64)
+    made = _core.empty_strided((2, int(lengths.sum())), None, dtype if dtype and dtype.kind in "iu" else int64)
     places, columns = memory_array(made.data_ptr(), tuple(made.shape), made.dtype), numpy.arange(col)
     places[0] = numpy.repeat(numbers, lengths)
     if places.size:
         numpy.concatenate([columns[a:b] for a, b in zip(first.tolist(), end.tolist())], out=places[1],
                           casting="unsafe")
-    return made
+    return made if dtype is None else cast(made, dtype)
 
 
 @public(method=False)
@@ -388,7 +397,7 @@ def block_diag(*tensors):
     dtype = blocks[0].dtype
     for b in blocks:
         dtype = promote(dtype, b.dtype)
-    if all(map(_is_plain, blocks)):
+    if all(map(is_plain, blocks)):
         return _filled_in(blocks, dtype)
     width, at, rows = sum(b.shape[1] for b in blocks), 0, []
     for b in blocks:

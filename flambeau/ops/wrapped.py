@@ -60,6 +60,9 @@ class Wrapped(Tensor):
     def numel(self):
         return self.shape.numel()
 
+    def nelement(self):
+        return self.numel()
+
     def element_size(self):
         return self.dtype.itemsize
 

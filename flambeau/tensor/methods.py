@@ -60,11 +60,15 @@ def _writing(name, function):
             return assign(REGISTRY["copy"], self, function(copy(self), *args, **kwargs))    # the tape may keep it
         if not _core.takes_native(given):
             return assign(REGISTRY["copy"], self, function(self, *args, **kwargs))
+        version = self._version
         with writing_into(self):
             result = function(self, *args, **kwargs)
         if not _is_window_of(self, result):
             return assign(REGISTRY["copy"], self, result)
-        self._note_write(name)              # the values are there already
+        if self._version == version:        # the values are there already
+            self._note_write(name)
+        else:
+            self.storage_.name_write(name)
         return self
 
     method.__name__ = name

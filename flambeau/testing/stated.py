@@ -11,14 +11,16 @@ TESTED_BY = {
     "max_pool2d_gradient": "max_pool2d_with_indices",
     "convolution_weight_gradient": "convolution", "convolution_input_gradient": "convolution",
     "resample_axis_gradient": "resample_axis",
+    "grid_sample_image_gradient": "grid_sample", "grid_sample_places_gradient": "grid_sample",
     "attention_gradient": "attention",
+    "_scatter_rows_into": "_scatter_rows", "_scatter_elements_into": "_scatter_elements",   # test_scatter_in_place
     # their further results are no function of the operands to differentiate: tests/ops/test_recurrent.py
     **dict.fromkeys(("recurrent_layer", "recurrent_gradient", "recurrent_weight_gradient", "stacked_states"),
                     "lstm_gates"),
     # a view of operands that have no view in some layouts: tests/tensor/test_views.py
     "view": "reshape",
     # their operands are tables that belong together: tests/nn/test_ctc.py
-    "ctc_loss": "nll_loss", "ctc_loss_gradient": "nll_loss",
+    **dict.fromkeys(("ctc_loss", "ctc_loss_gradient", "ctc_loss_second_gradient"), "nll_loss"),
     # compared with written-down trajectories and the unfused path: tests/optim/test_more_optimizers.py
     **{f"{name}_update": "adam_update" for name in ("rmsprop", "adagrad", "adadelta", "adamax", "nadam", "radam", "asgd",
                                                     "rprop")},

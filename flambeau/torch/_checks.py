@@ -2,8 +2,7 @@
 
 from flambeau.tensor import Tensor
 
-_WORDLESS = ("Expected cond to be True, but got False. (Could this error message be improved? If so, please report an "
-             "enhancement request to PyTorch.)")
+_WORDLESS = "Expected cond to be True, but got False; a message says why: _check(cond, lambda: text)"
 
 
 def _must_be(kind):
@@ -50,6 +49,7 @@ def _assert_async(input, assert_msg="Expected Tensor with single nonzero value, 
 def cond(pred, true_fn, false_fn, operands=()):
     """`true_fn(*operands)` where `pred`, a bool or a tensor of one element, is true, else `false_fn(*operands)`.
 
+    >>> import flambeau.torch as torch
     >>> cond(torch.ones(3).sum() > 2, torch.sin, torch.cos, (torch.zeros(2),))
     tensor([0., 0.])
     """

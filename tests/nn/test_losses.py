@@ -64,6 +64,61 @@ def test_formula_and_reductions(loss, args, formula):
                                rtol=5e-3, atol=1e-4)
 
 
+@pytest.mark.parametrize("loss", [F.smooth_l1_loss, F.huber_loss])
+def test_second_derivative_of_no_difference(loss):
+    x = fl.zeros(1, requires_grad=True)
+    slope, = fl.autograd.grad(loss(x, fl.zeros(1)), x, create_graph=True)
+    slope.backward()
+    assert x.grad.item() == 1.0
+
+
+@pytest.mark.parametrize("loss", [F.mse_loss, F.l1_loss, F.smooth_l1_loss, F.huber_loss,
+                                  F.binary_cross_entropy_with_logits, F.poisson_nll_loss])
+def test_dtypes_of_losses(loss):
+    """The promoted dtype; halves are rounded once."""
+    x, y = fl.tensor(X), fl.tensor(TARGET)
+    assert loss(x, y.double()).dtype is fl.float64
+    low = loss(x.bfloat16(), y.bfloat16(), reduction="sum")
+    assert low.dtype is fl.bfloat16
+    assert low.item() == loss(x.bfloat16().float(), y.bfloat16().float(), reduction="sum").bfloat16().item()
+    with pytest.raises(ValueError):
+        loss(x, y, reduction="most")
+
+
+def test_difference_of_complex_numbers():
+    x = fl.tensor([3 + 4j, 1j], requires_grad=True)
+    loss = F.l1_loss(x, fl.tensor([0j, 0j]))
+    loss.backward()
+    assert loss.item() == 3.0 and loss.dtype is fl.float32
+    np.testing.assert_allclose(x.grad.numpy(), [0.3 + 0.4j, 0.5j], rtol=1e-6)
+
+
+def test_cosine_of_vectors_of_other_shapes_and_dtypes():
+    x, y = fl.tensor(X), fl.tensor([3, 0, -4, 0])
+    want = (X @ [0.6, 0, -0.8, 0]) / np.linalg.norm(X, axis=1)
+    for other in (y, y.double(), y[None].short()):
+        got = F.cosine_similarity(x, other, -1)
+        assert got.dtype is (fl.float64 if other.dtype is fl.float64 else fl.float32)
+        np.testing.assert_allclose(got.numpy(), want, rtol=1e-5)
+    assert F.cosine_similarity(x * 0, y).tolist() == [0.0] * 5
+
+
+def test_gradient_of_a_variance_below_eps():
+    var = fl.tensor([0.0, 2.0], requires_grad=True)
+    loss = F.gaussian_nll_loss(fl.zeros(2), fl.ones(2), var, eps=0.5, reduction="none", full=True)
+    np.testing.assert_allclose(loss.tolist(), [(np.log(v) + 1 / v + np.log(2 * np.pi)) / 2 for v in (0.5, 2.0)], rtol=1e-6)
+    loss.sum().backward()
+    np.testing.assert_allclose(var.grad.tolist(), [(1 / v - 1 / v ** 2) / 2 for v in (0.5, 2.0)], rtol=1e-6)
+
+
+def test_multilabel_margin_of_rows_with_and_without_targets():
+    x = fl.tensor([[0.1, 0.2, 0.4], [0.3, 0.9, 0.5]], requires_grad=True)
+    loss = F.multilabel_margin_loss(x, fl.tensor([[-1, 0, 2], [1, 2, -1]]), reduction="none")
+    np.testing.assert_allclose(loss.tolist(), [0.0, (0.4 + 0.8) / 3], rtol=1e-6)
+    loss.sum().backward()
+    np.testing.assert_allclose(x.grad.tolist(), [[0, 0, 0], [2 / 3, -1 / 3, -1 / 3]], rtol=1e-6)
+
+
 def test_multilabel_margin_ignores_what_follows_minus_one():
     x, target = fl.tensor([[0.1, 0.2, 0.4, 0.8]]), fl.tensor([[3, 0, -1, 1]])
     want = sum(max(0.0, 1 - (float(x[0, t]) - float(x[0, j]))) for t, j in product((3, 0), (1, 2))) / 4

@@ -32,6 +32,11 @@ def test_trapezoids():
         assert running.shape == (3, 4)
         numpy.testing.assert_allclose(running[:, -1].numpy(), want)
     assert fl.trapz(fl.tensor([1.0, 3.0])).item() == 2
+    assert fl.trapz(fl.tensor([[1, 2, 4]]), dx=2).tolist() == [9] and fl.trapz(fl.tensor([3.0])).item() == 0
+    assert fl.trapz(fl.zeros(3, 0)).tolist() == [0, 0, 0]
+    y = fl.tensor(y, requires_grad=True)
+    fl.trapz(y, dx=3).sum().backward()
+    numpy.testing.assert_allclose(y.grad.numpy()[0], [1.5, 3, 3, 3, 1.5])
 
 
 def test_derivatives_of_samples():

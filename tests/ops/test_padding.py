@@ -39,3 +39,13 @@ def test_refusals():
                               ((-2, -2), "constant", RuntimeError)):
         with pytest.raises(kind):
             pad(x, sides, mode)
+
+
+def test_long_signals_mirrored():
+    x = fl.rand(2, 3, 20000)
+    for before, after in ((0, 0), (1, 0), (0, 3), (256, 256), (19999, 7), (5, -2)):
+        want = np.pad(x.numpy(), ((0, 0), (0, 0), (before, max(after, 0))), "reflect")
+        want = want[..., :want.shape[-1] + min(after, 0)]
+        recorded = x.clone().requires_grad_()
+        for given in (x, recorded):
+            assert (pad(given, (before, after), "reflect").detach().numpy() == want).all()

@@ -89,3 +89,27 @@ def test_distance_zero_has_gradient_zero():
     x = fl.tensor(A, requires_grad=True)
     fl.cdist(x, x.detach()).diagonal().sum().backward()
     assert (x.grad == 0).all()
+
+
+@pytest.mark.parametrize("shapes", [((30, 5), (7, 5)), ((2, 30, 5), (7, 5)), ((3, 40), (2, 1, 26, 40))])
+def test_distances_by_a_matrix_product_agree_with_the_exact_ones_to_second_order(shapes):
+    found = []
+    values = [RNG.uniform(-1, 1, shape) for shape in shapes]
+    for mode in ("use_mm_for_euclid_dist_if_necessary", "donot_use_mm_for_euclid_dist"):
+        x, y = (fl.tensor(v, requires_grad=True) for v in values)
+        distances = fl.cdist(x, y, compute_mode=mode)
+        first = fl.autograd.grad((distances ** 3).sum(), (x, y), create_graph=True)
+        second = fl.autograd.grad(sum((g * g).sum() for g in first), (x, y))
+        found.append([t.detach().numpy() for t in (distances, *first, *second)])
+    for got, want in zip(*found):
+        numpy.testing.assert_allclose(got, want, rtol=1e-9, atol=1e-9)
+
+
+def test_compute_mode_of_distances():
+    near = fl.tensor([[1000.0, 0.0], [1000.0, 0.001]])
+    exact = fl.cdist(near, near)
+    assert (exact == fl.cdist(near, near, compute_mode="donot_use_mm_for_euclid_dist")).all()
+    assert exact[0, 1].item() == pytest.approx(0.001)
+    assert (fl.cdist(near, near, compute_mode="use_mm_for_euclid_dist") != exact).any()
+    with pytest.raises(ValueError, match="fast is not a valid value for compute_mode"):
+        fl.cdist(near, near, compute_mode="fast")

@@ -165,3 +165,10 @@ def test_integer_tensors_are_sizes_axes_and_counts():
     assert fl.nn.functional.interpolate(x[None, None], size=(two, two)).shape == (1, 1, 2, 2)
     with pytest.raises(TypeError):
         x.reshape(fl.tensor(2.0), 6)
+
+
+def test_broadcast_to_takes_sizes_in_every_spelling():
+    x = fl.ones(3)
+    for y in (x.broadcast_to(2, 2, 3), x.broadcast_to((2, 2, 3)), fl.broadcast_to(x, fl.Size([2, 2, 3])),
+              fl.broadcast_to(x, size=(2, 2, 3))):
+        assert y.shape == (2, 2, 3) and y.stride() == (0, 0, 1)

@@ -53,6 +53,21 @@ def test_airy():
     check(special.airy_ai, mpmath.airyai, numpy.array([-20.0, -6.1, -5.9, -1, 0, 0.9, 1.1, 8]), 1e-9)
 
 
+def test_inverse_error_function_to_a_few_units_in_the_last_place():
+    rng = numpy.random.default_rng(0)
+    x = numpy.concatenate([rng.uniform(-1, 1, 60), 1 - 10.0 ** -rng.uniform(1, 15, 40),
+                           10.0 ** -rng.uniform(1, 30, 20), [0.85, numpy.nextafter(0.85, 1), 1 - 2e-11]])
+    for dtype, most in (("float64", 5), ("float32", 1)):
+        given = x.astype(dtype)
+        given = given[abs(given) < 1]
+        want = numpy.array([float(mpmath.erfinv(float(v))) for v in given])
+        got = fl.erfinv(fl.tensor(given)).numpy()
+        assert (abs(got - want) / numpy.spacing(abs(want).astype(dtype))).max() <= most
+        edges = fl.erfinv(fl.tensor(numpy.array([1, -1, 0, -0.0, 1.5, -numpy.inf, numpy.nan], dtype))).numpy()
+        numpy.testing.assert_array_equal(edges, [numpy.inf, -numpy.inf, 0, 0, *[numpy.nan] * 3])
+        assert numpy.signbit(edges[2:4]).tolist() == [False, True]
+
+
 def test_normal_quantiles_far_out():
     p = numpy.array([1e-300, 1e-30, 1e-6, 0.2, 0.5, 0.8])
     got = special.ndtri(fl.tensor(p)).numpy()

@@ -121,3 +121,76 @@ def test_repeats_have_memory_of_their_own(x):
         assert made.untyped_storage().data_ptr() != x.untyped_storage().data_ptr()
         made[0] = 2
         assert made.sum().item() > made.numel() and x.sum().item() == x.numel()
+
+
+# ------------------------------------------------------------------------------ written piece by piece
+@pytest.mark.parametrize("dtype", ["float32", "int64", "bool", "complex64"])
+@pytest.mark.parametrize("shape", [(0, 3), (3, 0), (1, 1), (5, 4), (2, 3, 6)])
+@pytest.mark.parametrize("diagonal", [-7, -1, 0, 2, 9])
+def test_triangles_in_place_and_not(dtype, shape, diagonal):
+    x = numpy.random.default_rng(0).integers(1, 9, shape).astype(dtype)
+    for name in ("tril", "triu"):
+        want = getattr(numpy, name)(x, diagonal)
+        assert (getattr(fl, name)(fl.tensor(x), diagonal).numpy() == want).all()
+        written = fl.tensor(x)
+        before = written._version
+        assert getattr(written, name + "_")(diagonal) is written and written._version > before
+        assert (written.numpy() == want).all()
+        turned = fl.tensor(x.swapaxes(-1, -2).copy()).transpose(-1, -2)
+        assert (getattr(turned, name + "_")(diagonal).numpy() == want).all()
+
+
+def test_triangles_in_place_on_the_tape():
+    x = fl.rand(3, 4, requires_grad=True)
+    y = x * 2
+    y.tril_().triu_(-1)
+    y.sum().backward()
+    assert (x.grad.numpy() == 2 * numpy.triu(numpy.tril(numpy.ones((3, 4))), -1)).all()
+
+
+@pytest.mark.parametrize("row, col", [(0, 3), (3, 0), (4, 4), (3, 7), (7, 3)])
+@pytest.mark.parametrize("offset", [-8, -2, 0, 1, 8])
+def test_triangle_indices(row, col, offset):
+    for name in ("tril_indices", "triu_indices"):
+        want = numpy.stack(getattr(numpy, name)(row, offset, col))
+        got = getattr(fl, name)(row, col, offset, dtype=fl.int32)
+        assert got.dtype is fl.int32 and got.shape == want.shape and (got.numpy() == want).all()
+
+
+@pytest.mark.parametrize("n, r", [(5, 1), (5, 2), (6, 4), (4, 4), (3, 5), (0, 2), (1, 3)])
+@pytest.mark.parametrize("again", [False, True])
+def test_combinations(n, r, again):
+    choose = itertools.combinations_with_replacement if again else itertools.combinations
+    want = numpy.array(list(choose(range(n), r)), int).reshape(-1, r)
+    got = fl.combinations(fl.arange(n), r, again)
+    assert tuple(got.shape) == want.shape and (got.numpy() == want).all()
+
+
+@pytest.mark.parametrize("shape", [(3, 4), (130, 140)])
+def test_copies_in_pieces_have_the_values_and_gradients_of_one_copy(shape):
+    for call in (lambda x: fl.roll(x, 3, 1), lambda x: fl.roll(x, (-1, 2), (0, 1)), lambda x: x.repeat(2, 1),
+                 lambda x: x.repeat(2, 1, 3), lambda x: fl.block_diag(x, x * 2, x[0])):
+        x = fl.rand(*shape, requires_grad=True)
+        recorded, plain = call(x), call(x.detach())
+        assert (recorded == plain).all() and plain._version == 0 and recorded.stride() == plain.stride()
+        recorded.sum().backward()
+        assert x.grad.isfinite().all()
+
+
+def test_flipped_copies_lie_in_memory_like_their_source():
+    x = fl.rand(3, 4)
+    assert x.rot90().stride() == (1, 4) and x.t().flip(0).stride() == (1, 4)
+    assert (x.rot90().numpy() == numpy.rot90(x.numpy())).all()
+    images = fl.rand(2, 3, 4, 5).contiguous(memory_format=fl.channels_last)
+    flipped = images.flip(1, 3)
+    assert flipped.stride() == images.stride() and (flipped.numpy() == images.numpy()[:, ::-1, :, ::-1]).all()
+    assert x[:, ::2].flip(0).is_contiguous()
+
+
+@pytest.mark.parametrize("repeats", [1, 2, 3, 9])
+def test_large_rows_repeated_element_by_element(repeats):
+    x = fl.rand(130, 140)
+    for dim in (0, 1, None):
+        got = x.repeat_interleave(repeats, dim)
+        assert (got.numpy() == numpy.repeat(x.numpy(), repeats, dim)).all() and got._version == 0
+        assert got.data_ptr() != x.data_ptr()

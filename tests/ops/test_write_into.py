@@ -186,3 +186,13 @@ def test_calls_found_again_tell_operands_apart():
         x.add_(fl.ones(3, 4), alpha=2)
     y = (x * 1).add_(x, alpha=2)
     assert y.requires_grad
+
+
+@pytest.mark.parametrize("call", [
+    lambda x: x.add_(1), lambda x: x.add_(x, alpha=2), lambda x: x.clamp_(0, 1), lambda x: x.tril_(), lambda x: x.triu_(1),
+    lambda x: x.index_fill_(0, fl.tensor([1]), 3), lambda x: x.put_(fl.tensor([3]), fl.tensor([2.0])), lambda x: x.nan_to_num_(),
+])
+def test_a_write_counts_once(call):
+    x = fl.ones(3, 3)
+    for count in (1, 2, 3):
+        assert call(x) is x and x._version == count

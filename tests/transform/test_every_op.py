@@ -21,6 +21,8 @@ FUNCTIONS = {
     "_fourier": (lambda x: (fl.view_as_real(fl.fft.rfft(x)),), (2, 6)),
     # the factor has no derivative, in PyTorch neither
     "_linalg_ldl_solve": (lambda b: (fl.linalg.ldl_solve(*fl.linalg.ldl_factor(fl.eye(3, dtype=float64) + 0.1), b),), (3, 2)),
+    "ctc_loss": (lambda x: (fl.nn.functional.ctc_loss(x.log_softmax(2), fl.tensor([[1, 1], [2, 0]]), [4, 3], [2, 1],
+                                                      reduction="none"),), (4, 2, 3)),
     "recurrent_layer": (lambda x, w, u, b, h, c: recurrent(
         "lstm", x, fl.tensor([0, 2, 3]), h, c, weight_ih=w, weight_hh=u, bias_ih=b, bias_hh=b),
         (3, 2), (8, 2), (8, 2), (8,), (2, 2), (2, 2)),
@@ -30,6 +32,7 @@ DERIVATIVES = {name: other for name, other in stated.TESTED_BY.items() if name.e
                and "recurrent" not in name} | {"stacked_states": "recurrent_layer"}
 # Cells that stay empty, with the reason.
 EMPTY = {
+    ("ctc_loss", "second"): "refused, as in PyTorch: tests/nn/test_ctc.py",
     ("dropout_with_key", None): "random: tests/transform/test_modules.py",
     ("dropout_with_mask", None): "no derivative in the scale, which is a number: tests/tensor/test_stream.py",
     ("log_gamma_drawn", None): "random: its derivative is that of the drawn value, tests/distributions",

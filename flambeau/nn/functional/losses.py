@@ -160,12 +160,7 @@ def poisson_nll_loss(input, target, log_input=True, full=False, size_average=Non
     """Minus the log-likelihood of Poisson counts; `full` adds Stirling's terms for targets above 1."""
     if reduction not in ("none", "mean", "sum"):
         raise ValueError(f"{reduction} is not a valid value for reduction")
-    loss = ops.exp(input) - target * input if log_input else input - target * ops.log(input + eps)
-    if full:
-        safe = ops.where(target > 1, target, 1.0)
-        stirling = safe * ops.log(safe) - safe + ops.log(safe * (2 * math.pi)) * 0.5
-        loss = loss + ops.where(target > 1, stirling, 0.0)
-    return reduce_loss(loss, reduction_of(size_average, reduce, reduction))
+    return ops.poisson_nll_loss(input, target, reduction_of(size_average, reduce, reduction), log_input, full, eps)
 
 
 def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"):
@@ -175,7 +170,8 @@ def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"
         if var < 0:
             raise ValueError("var has negative entry/entries")
         var = input.detach() * 0.0 + var
-    elif var.numel() and (elements_of(var).detach() < 0).any().item():
+    lowest = elements_of(var).detach().amin().item() if var.numel() and not var.is_meta else 0.0
+    if lowest < 0:
         raise ValueError("var has negative entry/entries")
     if tuple(var.shape) != tuple(input.shape):
         if tuple(input.shape[:-1]) == tuple(var.shape):
@@ -184,12 +180,9 @@ def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"
             raise ValueError("var is of incorrect size")
     if reduction not in ("none", "mean", "sum"):
         raise ValueError(f"{reduction} is not valid")
-    held = var + (ops.maximum(var.detach(), eps) - var.detach())        # clamped, with the gradient passing
-    difference = input - target
-    loss = (ops.log(held) + difference * difference / held) * 0.5
-    if full:
-        loss = loss + 0.5 * math.log(2 * math.pi)
-    return reduce_loss(loss, reduction)
+    if not lowest >= eps:                                               # clamped, with the gradient passing
+        var = var + (ops.maximum(var.detach(), eps) - var.detach())
+    return ops.gaussian_nll_loss(input, target, var, reduction, full)
 
 
 # ---------------------------------------------------------------------------------- classes
@@ -298,13 +291,11 @@ def multilabel_margin_loss(input, target, size_average=None, reduce=None, reduct
     position = ops.iota((1, classes), 1)
     end = ops.where(target < 0, position, classes).amin(1, True)
     real = position < end                                               # (batch, classes)
-    chosen = ops.where(real, target, 0)
-    marks = (chosen.unsqueeze(2) == position.unsqueeze(1)) & real.unsqueeze(2)
-    other = ~marks.any(1)                                               # classes that are no target
-    scores = x.gather(1, chosen)
-    short = ops.relu(1 - scores.unsqueeze(2) + x.unsqueeze(1))
-    counted = real.unsqueeze(2) & other.unsqueeze(1)
-    loss = ops.where(counted, short, 0.0).sum((1, 2)) / classes
+    chosen = ops.where(real, target, -1)
+    if not getattr(type(chosen), "is_traced", False) and not chosen.is_shape_only:
+        most = elements_of(real).sum(-1).amax().item() if real.numel() else 0
+        chosen = chosen[:, :max(int(most), 1)]
+    loss = ops.multilabel_margins(x, chosen)
     return reduce_loss(loss if batched or reduction != "none" else loss[0],
                        reduction_of(size_average, reduce, reduction))
 
