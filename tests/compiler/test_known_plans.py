@@ -10,6 +10,7 @@ import pytest
 
 import flambeau as fl
 from flambeau.base import cache
+from flambeau.base.flags import override
 from flambeau.compiler import known_plans, objects, pipeline, plan as planning
 from flambeau.compiler.recipe import Recipe
 from flambeau.ops import plans
@@ -58,7 +59,7 @@ print(digest.hexdigest(), len(made))
 def run(folder, **environment):
     """(digest of the results, number of plans and kernels made) of a new process with its cache in `folder`."""
     done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=300,
-                          env=os.environ | {"FLAMBEAU_CACHE": str(folder), "PYTHONPATH": str(ROOT)} | environment)
+                          env=os.environ | {"FLAMBEAU_CACHE": str(folder), "PYTHONPATH": str(ROOT), "FLAMBEAU_NO_PACK": "1"} | environment)
     assert done.returncode == 0, done.stderr
     digest, made = done.stdout.split()
     return digest, int(made)
@@ -87,7 +88,8 @@ def own_cache(monkeypatch):
     for module in (known_plans, objects):
         monkeypatch.setattr(module, "default_cache", lambda: own)
     objects.forget()
-    return own
+    with override(no_pack=True):
+        yield own
 
 
 @pytest.mark.parametrize("data", [b"", b"no JSON", b"{}", b"[]", b'{"steps": [[0, "none kernel", [], [], 1, 1]]}',
