@@ -14,7 +14,6 @@ import json
 import pathlib
 
 from flambeau.base.cache import default_cache
-from flambeau.base.flags import flags
 from flambeau.compiler import objects, pipeline
 from flambeau.compiler import target as targets
 from flambeau.ir import graph_text
@@ -131,7 +130,7 @@ def elementwise_kernel(graph, forms, make):
 
 def _kept_under(key):
     """What the cache and the packs have under a key."""
-    for get in (default_cache().get, *([] if flags.no_pack else objects.packs())):
+    for get in objects.places():
         data = get(key)
         if data:
             yield data

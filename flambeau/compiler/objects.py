@@ -101,9 +101,9 @@ def _unknown():
     raise LookupError("no cache has the object")
 
 
-def packs():
-    """The functions key -> bytes or None of the packs."""
-    return [installed_pack().get, *_PACKS]
+def places():
+    """The functions key -> bytes or None to ask in turn: the cache, then the packs."""
+    return [default_cache().get, *([] if flags.no_pack else [installed_pack().get, *_PACKS])]
 
 
 def load_by_key(key, name, make_text, target):
@@ -163,8 +163,7 @@ def load_object_bytes(data, name):
 
 def _load(key, make_text, name, target):
     """((address, data), 'compiled' or 'from_cache')."""
-    cache = default_cache()
-    for get in (cache.get, *([] if flags.no_pack else packs())):
+    for get in places():
         data = get(key)
         address = _load_cached(data, name) if data else None
         if address:
@@ -172,7 +171,7 @@ def _load(key, make_text, name, target):
     from flambeau.compiler.jit import compile_text
     data = compile_text(make_text(), target)
     address = load_object_bytes(data, name)
-    cache.put(key, data)
+    default_cache().put(key, data)
     return (address, data), "compiled"
 
 

@@ -14,8 +14,9 @@ from flambeau.ops.resample import resample_axis
 from flambeau.ops.rounding import floor
 from flambeau.ops.samples import ulps
 from flambeau.ops.spec import op, public
-from flambeau.ops.structure import LARGE, is_plain, repeat_interleave
+from flambeau.ops.structure import LARGE, repeat_interleave
 from flambeau.ops.view import expand, permute, reshape
+from flambeau.runtime import _core
 from flambeau.types.dtype import ALL, float32, int64
 from flambeau.types.shape import numel, show_shape
 
@@ -160,7 +161,7 @@ def _times(x, sizes, factors):
     """How often the nearest neighbours are written along each axis, where these are copies of x and no call is
     recorded: by 1, 2, 4 or 8, whose reciprocals are exact. Else None.
     """
-    if not is_plain(x) or x.numel() < LARGE:
+    if not _core.writes_directly((x,)) or x.numel() < LARGE:
         return None
     times = tuple(count // size for count, size in zip(sizes, x.shape[x.ndim - len(sizes):]))
     fits = all(t in (1, 2, 4, 8) and t * size == count and factor in (None, t)

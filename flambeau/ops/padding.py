@@ -14,8 +14,9 @@ from flambeau.ops.join import cat
 from flambeau.ops.kinds import Composite
 from flambeau.ops.samples import ulps, unary_samples
 from flambeau.ops.spec import as_int, op, public
-from flambeau.ops.structure import LARGE, flip, is_plain
+from flambeau.ops.structure import LARGE, flip
 from flambeau.ops.view import narrow
+from flambeau.runtime import _core
 from flambeau.types.dtype import int64
 from flambeau.types.shape import show_shape
 
@@ -154,7 +155,7 @@ def padded_by_index(x, axis, before, after, mode):
     if not before and not after:
         return x
     size = x.shape[axis]
-    if mode == "reflect" and min(before, after) >= 0 and is_plain(x) and size >= LARGE:      # a long signal
+    if mode == "reflect" and min(before, after) >= 0 and _core.writes_directly((x,)) and size >= LARGE:  # a long signal
         ends = (narrow(x, axis, 1, before), narrow(x, axis, size - 1 - after, after))
         first, last = (flip(end, axis) for end in ends)
         return cat((first, x, last), axis)

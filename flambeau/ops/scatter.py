@@ -65,8 +65,12 @@ class Scatter(AlongAxis):
         return AlongAxis.eager(self, values)
 
     def lower_with(planner, template, inputs, out, dim, mode):
+        """`out`: the result; None: the target's own memory takes it."""
         target, index, source = (planner.dense(i) for i in inputs)
-        planner.copy(target, out)
+        if out is None:
+            out = target
+        else:
+            planner.copy(target, out)
         kernel = template(source.dtype, index.dtype, f"scatter_{mode}", mode)
         launch(planner, kernel, [out, index, source], out, source.shape[dim], dim)
 
@@ -164,7 +168,7 @@ class ScatterElements(Scatter):
 class Into:
     """The same as another scatter, but in the target's own memory; the result is nothing, a tensor of no elements.
 
-    Only `written_into` calls it, with a row-major target that shares memory with no other operand.
+    Only `_scatter` calls it, with a row-major target that shares memory with no other operand.
     """
 
     internal = True
@@ -174,21 +178,14 @@ class Into:
     def infer_shape(target, index, source, *, dim, mode):
         return (0,)
 
-    def lower_with(planner, template, inputs, out, dim, mode):
-        target, index, source = (planner.dense(i) for i in inputs)
-        kernel = template(source.dtype, index.dtype, f"scatter_{mode}", mode)
-        launch(planner, kernel, [target, index, source], target, source.shape[dim], dim)
-
-
 @op
 class ScatterRowsInto(Into, Scatter):
     """target with slices of the source combined into the places index[c] along `dim`, in place."""
 
     name = "_scatter_rows_into"
-    prepare = ScatterRows.prepare
 
     def lower(planner, inputs, outputs, *, dim, mode):
-        Into.lower_with(planner, planner.templates.scatter_add_rows, inputs, outputs[0], dim, mode)
+        Scatter.lower_with(planner, planner.templates.scatter_add_rows, inputs, None, dim, mode)
 
 
 @op
@@ -200,7 +197,7 @@ class ScatterElementsInto(Into, Scatter):
     per_element = True
 
     def lower(planner, inputs, outputs, *, dim, mode):
-        Into.lower_with(planner, planner.templates.scatter_add_elements, inputs, outputs[0], dim, mode)
+        Scatter.lower_with(planner, planner.templates.scatter_add_elements, inputs, None, dim, mode)
 
 
 class _Writable(threading.local):
@@ -239,7 +236,6 @@ def _scatter(name):
         into(target, dim, index, source, mode)
         return target
 
-    call.__doc__ = REGISTRY[name].native.__doc__
     return call
 
 

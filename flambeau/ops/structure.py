@@ -31,11 +31,6 @@ numpy = LazyModule("numpy")
 LARGE = 1 << 14         # elements from which a copy in several steps of Python costs less than one slower kernel
 
 
-def is_plain(x):
-    """True for a tensor with memory whose use nothing records: results may be written piece by piece."""
-    return type(x) is Tensor and not x.is_shape_only and not (x.requires_grad and _core.grad_mode())
-
-
 # ---------------------------------------------------------------------------------- turned and moved
 @op
 class Reversed(View):
@@ -137,7 +132,7 @@ def _roll_axis(x, shift, dim):
     shift = shift % size if size else 0
     if not shift:
         return clone(x)
-    if is_plain(x) and (dim or x.numel() >= LARGE):
+    if _core.writes_directly((x,)) and (dim or x.numel() >= LARGE):
         made, before = _core.empty_strided(tuple(x.shape), None, x.dtype), (slice(None),) * dim
         write(made[(*before, slice(shift, None))], x[(*before, slice(size - shift))])
         write(made[(*before, slice(shift))], x[(*before, slice(size - shift, None))])
@@ -177,7 +172,7 @@ def repeat(input, *args, repeats=()):
              repeats, f"at least {input.ndim}")
     if any(r < 0 for r in repeats):
         fail("repeat", "Trying to create tensor with negative dimension", repeats)
-    if input.numel() >= LARGE and any(r > 1 for r in repeats) and input.dtype.kind != "c" and is_plain(input):
+    if _core.writes_directly((input,)) and input.numel() >= LARGE and any(r > 1 for r in repeats):
         apart, size = _apart(input, repeats)
         return reshape(views.contiguous(apart), size)
     return _repeated(input, repeats)            # noqa: F821
@@ -246,7 +241,7 @@ def repeat_interleave(input, repeats=None, dim=None, *, output_size=None):
     if repeats < 0:
         fail("repeat_interleave", "repeats can not be negative", repeats)
     spread = (*input.shape[:dim + 1], repeats, *input.shape[dim + 1:])
-    if 1 < repeats <= 8 and dim == input.ndim - 1 and input.numel() >= LARGE and is_plain(input):
+    if 1 < repeats <= 8 and dim == input.ndim - 1 and input.numel() >= LARGE and _core.writes_directly((input,)):
         made = _core.empty_strided(spread, None, input.dtype)           # the kernels copy long rows well, not these
         for number in range(repeats):
             write(made[..., number], input)
@@ -307,7 +302,7 @@ def _zero_of(x):
 def _in_place(function, zero_inside):
     """A function(x, diagonal) that writes tril or triu into x, in one pass, where nothing records the call."""
     def written(input, diagonal=0):
-        if not is_plain(input) or not input.numel() or input.ndim < 2 or input.dtype.kind == "c":
+        if not _core.writes_directly((input,)) or not input.numel() or input.ndim < 2:
             return function(input, diagonal)
         inside = _inside(function.__name__, input, int(diagonal) - zero_inside)
         zero = number_in_memory(0, input.dtype)
@@ -397,7 +392,7 @@ def block_diag(*tensors):
     dtype = blocks[0].dtype
     for b in blocks:
         dtype = promote(dtype, b.dtype)
-    if all(map(is_plain, blocks)):
+    if _core.writes_directly(blocks):
         return _filled_in(blocks, dtype)
     width, at, rows = sum(b.shape[1] for b in blocks), 0, []
     for b in blocks:

@@ -240,10 +240,15 @@ class _Step:
         return self.operation.function(*args, **{name: attrs[name] for name in named})
 
 
+def _alike(a, b):
+    """Whether two attributes are equal and of one type."""
+    return type(a) is type(b) and a == b
+
+
 def _native_order(operation, operands, attrs):
     """(names of arguments by place, names of arguments by name) of a call that is the same as `apply`; False if it is not:
     where `prepare` would read the prepared arguments in another way, or operands come as a tuple."""
-    from flambeau.ops.plans import REQUIRED, assemble
+    from flambeau.ops.plans import assemble
     if any(name in operation.operands for name in attrs) or not isinstance(attrs.get(operation.variadic, ()), tuple):
         return False
     values = assemble(operation, operands, attrs)
@@ -251,13 +256,10 @@ def _native_order(operation, operands, attrs):
         again = operation.prepare(dict(values))
     except (TypeError, ValueError, RuntimeError, LookupError):
         return False
-    if again.keys() != values.keys() or any(again[k] is not v and (type(again[k]), again[k]) != (type(v), v)
-                                            for k, v in values.items() if k in attrs):
+    if again.keys() != values.keys() or not all(again[k] is v or (k in attrs and _alike(again[k], v))
+                                                for k, v in values.items()):
         return False
-    if any(again[k] is not v for k, v in values.items() if k not in attrs):
-        return False
-    default = {name for name, value in attrs.items() if operation.parameters[name] is not REQUIRED
-               and (type(operation.parameters[name]), operation.parameters[name]) == (type(value), value)}
+    default = {name for name, value in attrs.items() if _alike(operation.parameters[name], value)}
     given = [name for name in operation.parameters if name not in default]
     positional = [name for name in operation.positional if name in given]
     if positional != operation.positional[:len(positional)]:        # one before it has its default

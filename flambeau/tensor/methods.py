@@ -56,10 +56,10 @@ def _writing(name, function):
     def method(self, *args, **kwargs):
         check_write(name, self)
         given = (self, *args, *kwargs.values())
-        if _core.grad_mode() and any(isinstance(g, Tensor) and g.requires_grad for g in given):
-            return assign(REGISTRY["copy"], self, function(copy(self), *args, **kwargs))    # the tape may keep it
-        if not _core.takes_native(given):
-            return assign(REGISTRY["copy"], self, function(self, *args, **kwargs))
+        if not _core.writes_directly(given):
+            recorded = _core.grad_mode() and any(isinstance(g, Tensor) and g.requires_grad for g in given)
+            before = copy(self) if recorded else self           # the tape may keep it
+            return assign(REGISTRY["copy"], self, function(before, *args, **kwargs))
         version = self._version
         with writing_into(self):
             result = function(self, *args, **kwargs)

@@ -199,15 +199,15 @@ def _picture(tag, picture, rescale):
             for size in picture.shape[:2]
         )
         picture = picture[rows][:, columns]
-    height, width, channels = picture.shape
+    return _image(tag, picture.shape, png(picture))
+
+
+def _image(tag, shape, encoded):
+    """A summary of a picture, (height, width, channels), or of a moving one."""
+    height, width, channels = shape
     return _one(
         tag,
-        image={
-            "height": height,
-            "width": width,
-            "colorspace": channels,
-            "encoded_image_string": png(picture),
-        },
+        image={"height": height, "width": width, "colorspace": channels, "encoded_image_string": encoded},
     )
 
 
@@ -223,16 +223,7 @@ def video(tag, tensor, fps=4):
             kind=ArgumentError,
         )
     frames = numpy.stack([height_width_channels(frame, "NCHW") for frame in frames.swapaxes(0, 1)])
-    _, height, width, channels = frames.shape
-    return _one(
-        tag,
-        image={
-            "height": height,
-            "width": width,
-            "colorspace": channels,
-            "encoded_image_string": gif(frames, fps),
-        },
-    )
+    return _image(tag, frames.shape[1:], gif(frames, fps))
 
 
 def audio(tag, tensor, sample_rate=44100):

@@ -9,25 +9,10 @@ import torch
 
 import flambeau as fl
 from flambeau.tensor import serialization
+from flambeau.types import dtype as dtypes
 
 OURS = pytest.importorskip("flambeau.torch")
-DTYPES = [
-    "bool",
-    "uint8",
-    "int8",
-    "int16",
-    "int32",
-    "int64",
-    "uint16",
-    "uint32",
-    "uint64",
-    "float16",
-    "bfloat16",
-    "float32",
-    "float64",
-    "complex64",
-    "complex128",
-]
+DTYPES = [dtype.name for dtype in dtypes.ALL]
 FORMS = [True, False]
 
 
