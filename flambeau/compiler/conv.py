@@ -1,8 +1,9 @@
-"""Convolution, forward and backward to the input, by direct kernels: what is launched, and with which sizes.
+"""Convolution, forward and backward to the input: what is launched, and with which sizes.
 
 Both directions are one template, compiler.conv_direct: the gradient of the input is a convolution of the
 gradient of the output with the window turned round, for each class of places modulo the stride. Weights are
-packed by a kernel of their own (conv_pack). Sums are float32 where the tensors are half precision.
+packed by a kernel of their own (conv_pack). Windows of 3 x 3 without stride go by compiler.conv_winograd where
+the sizes make it worth while (decision 0022). Sums are float32 where the tensors are half precision.
 
 Layout is (batch, channels, depth, height, width), row-major; without depth it is 1. The window's numbers are
 part of the kernels; sizes are params. A 1-d convolution has H = OH = 1; a window of one tap without stride
@@ -13,11 +14,10 @@ from dataclasses import dataclass
 from math import prod
 
 from flambeau.compiler import index_math as I
-from flambeau.compiler import conv_direct, conv_pack
+from flambeau.compiler import conv_direct, conv_pack, conv_winograd
 from flambeau.compiler.conv_choices import DIRECT
 from flambeau.compiler.conv_schedule import (FLAT, Register, Shape, backward_axis, forward_axis, kernel_shape,
-                                             schedule)
-from flambeau.compiler.recipe import FLOORDIV, MAX, WORK
+                                             launch_sized, maximum, schedule)
 from flambeau.ir import loops as L
 from flambeau.ir import splice
 from flambeau.types.dtype import DType, float32
@@ -118,14 +118,23 @@ def conv2d_backward_data(spec, name="conv2d_backward_data", epilogue=None, targe
 
 
 def _direct(spec, backward, name, epilogue, target, choice):
-    axes = tuple((backward_axis if backward else forward_axis)(*numbers) for numbers in spec.axes)
-    wide, bias, groups = spec.accumulator, spec.bias and not backward, spec.groups
+    axes, wide = _axes(spec, backward), spec.accumulator
     shape = choice.kernel_shape(kernel_shape(*axes[1:], wide, target))
     pack = conv_pack.pack_weights(shape, backward, wide, spec.dtype)
     kernel = tuple(taps for taps, *_ in spec.axes)
-    template = conv_direct.direct_template(name, shape, kernel, axes, groups, wide, spec.dtype,
+    template = conv_direct.direct_template(name, shape, kernel, axes, spec.groups, wide, spec.dtype,
                                            backward, in_place=spec.pointwise and spec.dtype is wide)
-    image = I.mul(I.index("OH"), I.index("OW"))
+    kernel = _finished(template, spec, backward, epilogue)
+    return Direct(spec, backward, shape, axes, pack, kernel, choice.limits(shape))
+
+
+def _axes(spec, backward):
+    return tuple((backward_axis if backward else forward_axis)(*numbers) for numbers in spec.axes)
+
+
+def _finished(template, spec, backward, epilogue):
+    """The template with its splice filled: bias, cast, epilogue and store."""
+    wide, bias, image = spec.accumulator, spec.bias and not backward, I.mul(I.index("OH"), I.index("OW"))
 
     def store(b, plane, channel, place, value, mask):
         if bias:
@@ -140,8 +149,47 @@ def _direct(spec, backward, name, epilogue, target, choice):
     buffers = (*(L.Buffer("bias", spec.dtype, "r"),) * bias,
                *(L.Buffer(name, located.dtype, "r") for name, located in behind),
                L.Buffer("result", spec.dtype, "w"))
-    kernel = splice.fill(template, stores={"result": store}, buffers=buffers)
-    return Direct(spec, backward, shape, axes, pack, kernel, choice.limits(shape))
+    return splice.fill(template, stores={"result": store}, buffers=buffers)
+
+
+@dataclass(frozen=True)
+class Winograd:
+    """As Direct, for windows that compiler.conv_winograd knows, of two axes."""
+
+    spec: Convolution
+    backward: bool
+    shape: Shape
+    axes: tuple             # of rows and columns: what squares see
+    pack: L.Kernel
+    kernel: L.Kernel
+
+    @classmethod
+    def make(cls, spec, backward, epilogue=None, target=None):
+        """The buffers of both kernels are those of a Direct."""
+        wide = spec.accumulator
+        axes = tuple(conv_winograd.squares_axis(axis) for axis, in _axes(spec, backward)[1:])
+        shape = conv_winograd.winograd_shape(wide, target)
+        pack = conv_winograd.pack_weights(shape, backward, wide, spec.dtype)
+        name = "conv2d_winograd_backward" if backward else "conv2d_winograd"
+        template = conv_winograd.winograd_template(name, shape, axes, spec.groups, wide, spec.dtype, backward)
+        return cls(spec, backward, shape, axes, pack, _finished(template, spec, backward, epilogue))
+
+    def params(self, N, C, H, W, K, OH, OW):
+        """The kernels' params for the convolution's sizes, and `taken`: whether it takes them, 0 or 1."""
+        groups, (rows, columns) = self.spec.groups, self.axes
+        C, K = C // groups, K // groups
+        if self.backward:
+            C, H, W, K, OH, OW = K, OH, OW, C, H, W
+        taken = conv_winograd.worth(N, C, K, OH, OW)
+        down, across = (OH + 1) // 2, (OW + 1) // 2
+        tiles = schedule(self.shape, (rows,), (columns,), groups, N, 1, C, K, down, across, 0)
+        sizes = {"N": N * taken, "C": C, "D": 1, "H": H, "W": W, "K": K, "OD": 1, "OH": OH, "OW": OW}
+        return {**sizes, **tiles, "groups": groups, "taken": taken}
+
+    def packed_size(self, params):
+        """Elements of the transformed weights."""
+        size = conv_winograd.packed_size(self.shape, self.spec.groups, params["C"], params["K"])
+        return size * params["taken"]
 
 
 def launch(planner, which, inputs, out, spec, image, filtered):
@@ -151,32 +199,36 @@ def launch(planner, which, inputs, out, spec, image, filtered):
     choice = planner.choose(DIRECT)
     make = {"forward": conv2d_forward, "backward_data": conv2d_backward_data}[which]
     epilogue, recipe = planner.take_epilogue(), planner.recipe
-    direct = make(spec, epilogue=epilogue, choice=choice)
     names = ("N", "C", "D", "H", "W") if len(image) == 5 else PARAMS[:4]
-    params = {**dict(zip(names, image)), "K": filtered[1], **dict(zip(("OW", "OH", "OD"), filtered[:1:-1]))}
-    sizes = direct.params(**{name: Register.of(recipe, size) for name, size in params.items()})
-    source, weight, *bias = inputs
-    room = direct.packed_size(sizes)
-    packed = recipe.buffer_of(spec.accumulator, _register(recipe, room))
-    weights = params["C"] * params["K"] * spec.taps // spec.groups
-    _launch(recipe, direct.pack, [weight, packed], sizes, weights * PACKING)
-    work = 2 * weights * prod(filtered[2:]) * image[0]
-    behind = () if epilogue is None else epilogue.operands.values()
-    operands = [source, weight, packed, *bias, *behind, out]
-    _launch(recipe, direct.kernel, operands, sizes, work, choice.grain)
+    sizes = {**dict(zip(names, image)), "K": filtered[1], **dict(zip(("OW", "OH", "OD"), filtered[:1:-1]))}
+    registers = {name: Register.of(recipe, size) for name, size in sizes.items()}
+    weights = sizes["C"] * sizes["K"] * spec.taps // spec.groups
+    behind = () if epilogue is None else tuple(epilogue.operands.values())
+    launcher = _Launcher(recipe, inputs, behind, out, weights, 2 * weights * prod(filtered[2:]) * image[0])
+    left = 1
+    if len(image) == 4 and conv_winograd.suits(spec):
+        winograd = Winograd.make(spec, which == "backward_data", epilogue)
+        params = winograd.params(**registers)
+        left = 1 - params["taken"]
+        launcher.run(winograd, params, params)
+    direct = make(spec, epilogue=epilogue, choice=choice)
+    params = direct.params(**registers)
+    params |= {"N": params["N"] * left}
+    launcher.run(direct, params, {**params, "inside": maximum(params["inside"], 1 - left)}, left, choice.grain)
 
 
-def _launch(recipe, kernel, operands, sizes, work, grain=1):
-    """Add the launch of a kernel; `sizes`: ints and Registers by the names of its params."""
-    registers = {name: _register(recipe, size) for name, size in sizes.items()}
-    one = recipe.register(1)
-    extent = recipe.expression(kernel.extent, registers)
-    step = recipe.compute(FLOORDIV, recipe.register(work), recipe.compute(MAX, extent, one))
-    grain = recipe.compute(FLOORDIV, recipe.register(4 * WORK * grain), recipe.compute(MAX, step, one))
-    params = [registers[p] for p in kernel.params]
-    recipe.launch(kernel, operands, params, extent, recipe.compute(MAX, grain, one))
+class _Launcher:
+    """Launches the two kernels of a convolution that are worked out for the sizes."""
 
+    def __init__(self, recipe, inputs, behind, out, weights, work):
+        (self.source, self.weight, *bias), self.recipe = inputs, recipe
+        self.rest, self.weights, self.work = (*bias, *behind, out), weights, work
 
-def _register(recipe, size):
-    """The register of a size: an int or a Register."""
-    return size.number if isinstance(size, Register) else recipe.register(size)
+    def run(self, made, params, packing, share=1, grain=1):
+        """made: Direct or Winograd; params of its kernel and, `packing`, of its packing."""
+        recipe = self.recipe
+        room = Register.number_of(recipe, made.packed_size(params) * share)
+        packed = recipe.buffer_of(made.spec.accumulator, room)
+        launch_sized(recipe, made.pack, [self.weight, packed], packing, self.weights * PACKING)
+        operands = [self.source, self.weight, packed, *self.rest]
+        launch_sized(recipe, made.kernel, operands, params, self.work, grain)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import gcd
 
 from flambeau.compiler import target as targets
-from flambeau.compiler.recipe import ADD, FLOORDIV, MAX, MIN, MUL, SUB
+from flambeau.compiler.recipe import ADD, FLOORDIV, MAX, MIN, MUL, SUB, WORK
 
 DEPTH = 256             # taps x channels that a register block adds between two visits to the tile, at most
 MOST_CHANNELS = 128
@@ -73,7 +73,8 @@ class Shape:
     channels of the source that are added up between two visits to the sums; for a tile its most pixels (of
     each class of columns) and how many elements its strip of the source and its sums may have; and how many
     rows of the source a row of the result sees (`tall`). Where taps are far `apart`, a tile has one row, and
-    its strip only the rows of the taps. `blocks`: of output channels in a tile at most."""
+    its strip only the rows of the taps. `blocks`: of output channels in a tile at most. `shares`: so many parts
+    of the work at least, `enough` where rows are shared out, one by one or, `by_tile`, as many as a tile has."""
 
     lanes: int
     vectors: int
@@ -85,6 +86,9 @@ class Shape:
     tall: int
     apart: bool
     blocks: int = MOST_BLOCKS
+    shares: int = SHARES
+    enough: int = ENOUGH_ROWS
+    by_tile: bool = False
 
     @property
     def outputs(self):
@@ -144,7 +148,7 @@ def schedule(shape, rows, columns, groups, batch, deep, channels, outputs, heigh
     one row where that is too wide, or several whole images; and several blocks of output channels, so that a
     strip is packed seldom. 'height' is the number of rows in a class. 'inside' is 1 where the tiles pack the
     weights: where they can (`packs`) and no two of them see the same ones. A strip (the rows of the result
-    that tiles are cut from) is done in 'steps' that may run on different threads: rows, or one.
+    that tiles are cut from) is done in 'steps' that may run on different threads: rows, tiles, or one.
     """
     height, width = _ceil(height, len(rows)), maximum(_ceil(width, len(columns)), 1)
     rows_of = maximum(height, 1)
@@ -153,7 +157,7 @@ def schedule(shape, rows, columns, groups, batch, deep, channels, outputs, heigh
     tall, wide = shape.tall, seen_width(columns)
     room = (capacity // (channels * tall) - wide) // most(columns, "stride") + 1
     column_tiles = _ceil(width, minimum(shape.pixels, maximum(room, 1)))
-    spread = maximum(SHARES // maximum(planes * batch * height, 1), 1)
+    spread = maximum(shape.shares // maximum(planes * batch * height, 1), 1)
     column_tiles += (_ceil(column_tiles, spread) * spread - column_tiles) * minimum(column_tiles - 1, 1)
     tile_columns = _ceil(width, column_tiles)
     pitch = (tile_columns - 1) * most(columns, "stride") + wide
@@ -166,15 +170,16 @@ def schedule(shape, rows, columns, groups, batch, deep, channels, outputs, heigh
     whole *= minimum(outputs // (shape.lanes // 2 + 1), 1)                  # and lanes are output channels
     strip = channels * pitch * ((rows_of - 1) * most(rows, "stride") + tall)
     images = minimum(minimum(shape.pixels // (rows_of * tile_columns), capacity // strip) * whole,
-                     planes * batch * blocks // SHARES)
+                     planes * batch * blocks // shape.shares)
     image_tiles = _ceil(batch, maximum(images, 1))
     images = maximum(_ceil(batch, maximum(image_tiles, 1)), 1)
     pixel_tiles = maximum(len(rows) * deep * image_tiles, 1)
-    inside = packs * whole * (1 // pixel_tiles) * minimum(groups * pixel_tiles * blocks // SHARES, 1)
-    steps = 1 + (rows_of - 1) * (1 // images) * (1 - inside)
+    inside = packs * whole * (1 // pixel_tiles) * minimum(groups * pixel_tiles * blocks // shape.shares, 1)
+    parts = maximum(_ceil(height, tile_rows), 1) if shape.by_tile else rows_of
+    steps = 1 + (parts - 1) * (1 // images) * (1 - inside)
     block_sums = _ceil(images * tile_rows * tile_columns, shape.block_pixels) * shape.block_pixels
     tile_blocks = minimum(shape.blocks, shape.sums // (block_sums * (shape.outputs * len(columns))))
-    enough = SHARES + (ENOUGH_ROWS - SHARES) * minimum(steps - 1, 1)
+    enough = shape.shares + (shape.enough - shape.shares) * minimum(steps - 1, 1)
     tile_blocks = minimum(tile_blocks, planes * image_tiles * steps * column_tiles * blocks // enough)
     tile_blocks = minimum(maximum(tile_blocks // 2 * 2, 1), blocks)
     return dict(zip(SCHEDULE, (height, steps, inside, images, tile_rows, tile_columns, column_tiles,
@@ -195,6 +200,11 @@ class Register:
     def of(cls, recipe, size):
         """`size`, an int or a Dim: ints stay ints."""
         return size if isinstance(size, int) else cls(recipe, recipe.register(size))
+
+    @staticmethod
+    def number_of(recipe, size):
+        """The number of the register of a size: an int or a Register."""
+        return size.number if isinstance(size, Register) else recipe.register(size)
 
     def _step(self, operation, a, b):
         a, b = (v.number if isinstance(v, Register) else self.recipe.register(v) for v in (a, b))
@@ -236,3 +246,15 @@ def _choose(operation, of_ints, a, b):
         return of_ints(a, b)
     size = a if isinstance(a, Register) else b
     return size._step(operation, a, b)
+
+
+def launch_sized(recipe, kernel, operands, sizes, work, grain=1):
+    """Add the launch of a kernel. `sizes`: ints and Registers by the names of its params; work: a size, the
+    scalar operations in all, from which the grain follows, and which `grain` multiplies."""
+    registers = {name: Register.number_of(recipe, size) for name, size in sizes.items()}
+    one = recipe.register(1)
+    extent = recipe.expression(kernel.extent, registers)
+    step = recipe.compute(FLOORDIV, recipe.register(work), recipe.compute(MAX, extent, one))
+    grain = recipe.compute(FLOORDIV, recipe.register(4 * WORK * grain), recipe.compute(MAX, step, one))
+    params = [registers[p] for p in kernel.params]
+    recipe.launch(kernel, operands, params, extent, recipe.compute(MAX, grain, one))

@@ -21,7 +21,9 @@ from dataclasses import dataclass
 
 from flambeau.compiler import index_math as I
 from flambeau.compiler import target as targets
+from flambeau.compiler import conv_winograd, conv_winograd_weight
 from flambeau.compiler.conv_choices import WEIGHT
+from flambeau.compiler.conv_schedule import Register, launch_sized
 from flambeau.ir import loops as L
 from flambeau.types.dim import maximum, minimum
 from flambeau.types.dtype import int64
@@ -145,14 +147,19 @@ def weight_gradient_fold(spec, name="conv2d_weight_fold", target=None, plan=None
 
 
 def launch(planner, inputs, out, spec, sizes, work):
-    """Both kernels into a plan: `inputs` are input and grad_output, `out` is grad_weight, row-major."""
-    choice = planner.choose(WEIGHT)
+    """Plan it: `inputs` are input and grad_output, `out` is grad_weight, row-major."""
+    choice, recipe = planner.choose(WEIGHT), planner.recipe
     plan = choice.blocking(blocking(spec.accumulator))
     planned = plan_sizes(spec, sizes, plan=plan)
-    partial = planner.recipe.buffer(spec.accumulator, (partial_size(spec, sizes, planned, plan=plan),))
-    params, sums = {**sizes, **planned}, weight_gradient_sums(spec, plan=plan)
-    planner.launch_template(sums, [*inputs, partial, out], params, work, choice.grain)
-    planner.launch_template(weight_gradient_fold(spec, plan=plan), [partial, out], params, partial.shape[0])
+    room = Register.of(recipe, partial_size(spec, sizes, planned, plan=plan))
+    params = {name: Register.of(recipe, size) for name, size in {**sizes, **planned}.items()}
+    if conv_winograd.suits(spec):
+        left = 1 - conv_winograd_weight.launch(recipe, inputs, out, spec, {n: params[n] for n in SIZES}, work)
+        params["panels"], room = params["panels"] * left, room * left
+    partial = recipe.buffer_of(spec.accumulator, Register.number_of(recipe, room))
+    sums, fold = weight_gradient_sums(spec, plan=plan), weight_gradient_fold(spec, plan=plan)
+    launch_sized(recipe, sums, [*inputs, partial, out], params, work, choice.grain)
+    launch_sized(recipe, fold, [partial, out], params, partial_size(spec, sizes, planned, plan=plan))
 
 
 def transposed(b, rows):
