@@ -86,9 +86,10 @@ WORKLOAD = (elementwise_calls, reductions, training, attention)
 
 def build(folder=FOLDER):
     """Run the workload and write the pack; returns (path, number of kernels)."""
-    from flambeau.compiler import known_plans, objects
-    for part in WORKLOAD:
-        part()
+    from flambeau.compiler import known_plans, objects, pipeline
+    with pipeline.all_kernels():
+        for part in WORKLOAD:
+            part()
     made = objects.loaded()
     return write_pack(folder, made | known_plans.made()), len(made)
 

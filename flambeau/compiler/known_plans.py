@@ -78,30 +78,40 @@ def made():
     return dict(_MADE)
 
 
-def find(key, signature, family):
+def find(key, signature, family, kernels_again):
     """(the Plan under `key`, whether it has choices to measure), or (None, False).
 
-    family(graph): the PointwisePlan of an elementwise graph.
+    family(graph): the PointwisePlan of an elementwise graph; kernels_again(): number of a step -> its Kernel, for
+    one whose object is gone or was never made.
     """
     for data in _kept_under(key):
         try:
             kept = json.loads(data)
             steps = [_step(row, family) for row in kept["steps"]]
-        except (ValueError, TypeError, LookupError):
-            continue        # damaged, or its kernels are gone
+            spec = {name: kept[name] for name in _PARTS} | {"steps": steps, "signature": signature}
+            plan, tunable = _core.Plan(spec | {"attrs": signature.attrs}), kept["tunable"]
+        except (ValueError, TypeError, LookupError, AttributeError):
+            continue        # damaged
+        names = [row[1] for row in kept["steps"]]
+        plan.pending = functools.partial(_addresses, names, kernels_again)
         _MADE[key] = data
-        spec = {name: kept[name] for name in _PARTS}
-        return _core.Plan(spec | {"steps": steps, "signature": signature, "attrs": signature.attrs}), kept["tunable"]
+        return plan, tunable
     return None, False
 
 
 def _step(row, family):
-    """A launch with its kernel; LookupError where the cache does not have that."""
+    """A launch, without its kernel."""
     kind, what, operands, params, extent, grain = row
-    if kind == POINTWISE:
-        return kind, family(graph_text.parse(what)), operands, params, extent, grain
-    key, _, name = what.partition(" ")
-    return kind, objects.load_known(key, name), operands, params, extent, grain
+    return kind, family(graph_text.parse(what)) if kind == POINTWISE else 0, operands, params, extent, grain
+
+
+def _addresses(names, kernels_again, numbers):
+    """The addresses of some steps' kernels: from a cache, or built."""
+    try:
+        return [objects.load_known(*names[number].split(" ")) for number in numbers]
+    except LookupError:
+        kernels = kernels_again()
+        return pipeline.build_kernels([kernels[number] for number in numbers])
 
 
 def elementwise_kernel(graph, forms, make):

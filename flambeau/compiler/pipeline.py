@@ -36,7 +36,7 @@ LOOP_STAGES = (
     Stage("expand_math", expand_math, "exp, tanh, ... become arithmetic, the same bits on every machine"),
 )
 
-_watchers = []
+_watchers, _complete = [], []
 
 
 @contextmanager
@@ -47,6 +47,21 @@ def watch(function):
         yield
     finally:
         _watchers.remove(function)
+
+
+@contextmanager
+def all_kernels():
+    """Inside the block plans build every kernel at once, not when a call first needs it."""
+    _complete.append(True)
+    try:
+        yield
+    finally:
+        _complete.pop()
+
+
+def builds_all():
+    """True inside of `all_kernels`."""
+    return bool(_complete)
 
 
 def is_watched():

@@ -22,7 +22,8 @@ def compile_plan(signature, graph):
     if is_pointwise(graph):
         return pointwise(signature, graph)
     key = None if pipeline.is_watched() else known_plans.key_of(signature, graph)
-    plan, tunable = (None, False) if key is None else known_plans.find(key, signature, pointwise_family)
+    plan, tunable = (None, False) if key is None else known_plans.find(
+        key, signature, pointwise_family, lambda: plan_graph(signature, graph)[1].recipe.kernels)
     if plan is None:
         plan, planner = plan_graph(signature, graph)
         tunable = bool(planner.sites)
@@ -30,6 +31,8 @@ def compile_plan(signature, graph):
             known_plans.keep(key, plan.spec, planner.recipe.described, tunable)
     if tunable:
         plan.specialise = known_plans.later(lambda: specialiser(plan, signature, graph))
+    if pipeline.builds_all():
+        plan.build_all()
     return plan
 
 

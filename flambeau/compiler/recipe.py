@@ -185,26 +185,32 @@ class Recipe:
         self.steps.append((HOST, function, [self.operand(o) for o in operands],
                            [self.register(p) for p in params], 0, 0))
 
-    def _build(self):
-        """The kernels of the launches become addresses."""
-        places = [number for number, step in enumerate(self.steps) if isinstance(step[1], Kernel)]
-        addresses = pipeline.build_kernels([self.steps[number][1] for number in places])
-        for number, address in zip(places, addresses):
+    def _part(self):
+        """Take the kernels of the launches out: a function(numbers of steps) -> their addresses builds them."""
+        kernels = {number: step[1] for number, step in enumerate(self.steps) if isinstance(step[1], Kernel)}
+        for number in kernels:
             kind, _, *rest = self.steps[number]
-            self.steps[number] = (kind, address, *rest)
+            self.steps[number] = (kind, 0, *rest)
+        self.kernels = kernels
+        return lambda numbers: pipeline.build_kernels([kernels[number] for number in numbers])
 
     def finish(self, outputs, describe=None):
-        """The native Plan; `describe` is told of the recipe before its kernels are built."""
+        """The native Plan, which has each kernel built when a call first needs it; `describe` is told of the
+        recipe with its kernels."""
         self.described = None if describe is None else describe(self)
-        self._build()
+        pending = self._part()
         rows = []
         for o in outputs:
             fresh = o.place >= self.count and o.dense
             strides = None if fresh else [self.register(s) for s in o.strides]
             offset = -1 if o.offset == 0 else self.register(o.offset)
             rows.append((o.place, CODES[o.dtype], [self.register(s) for s in o.shape], strides, offset))
-        return _core.Plan({
+        plan = _core.Plan({
             "n_inputs": self.count, "registers": self.initial, "loads": self.loads, "checks": self.checks,
             "code": self.code, "buffers": self.buffers, "steps": self.steps, "outputs": rows,
             "in_codes": [CODES[o.dtype] for o in self.signature.operands], "random": self.random,
             "signature": self.signature, "attrs": self.signature.attrs})
+        plan.pending = pending
+        if pipeline.is_watched():
+            plan.build_all()
+        return plan

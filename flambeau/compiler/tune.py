@@ -223,13 +223,15 @@ def seconds_of(plan, tensors):
 
 
 def plan_of(site, tensors, candidate):
-    """The plan of the site's node alone, with this candidate."""
+    """The plan of the site's node alone, with this candidate; its kernels are built."""
     from flambeau.compiler.plan import plan_graph
     operation = REGISTRY[site.node.op]
     values = op_plans.assemble(operation, tensors, dict(site.node.attrs))
     signature, graph = op_plans.signature_and_graph(operation, values, *operation.split(values))
     choices = (site.family.default,) * site.number + (candidate,)
-    return plan_graph(signature, pipeline.prepare_graph(graph), choices)[0]
+    plan = plan_graph(signature, pipeline.prepare_graph(graph), choices)[0]
+    _core.execute(plan, tensors)
+    return plan
 
 
 def _memory(dtype, shape, strides):

@@ -75,6 +75,7 @@ cdef class Plan:
     cdef object random
     cdef dict rules                      # BackwardRule by the mask of operands that need a gradient
     cdef public object spec
+    cdef public object pending           # function(numbers of steps) -> their kernels' addresses; None: all are built
     cdef set sizes                       # those of calls that Python has let through; None: any will do
     cdef public object bounds            # (index operand, operand that it indexes or -1, axis or size) that calls check
     cdef public object specialise        # function(operands) -> the Plan that is quickest for their sizes, or None
@@ -110,6 +111,10 @@ cdef class Plan:
         free(self.buffers)
         free(self.returned)
         free(self.in_codes)
+
+    def build_all(self):
+        """Build the kernels that no call has needed so far too."""
+        build_needed(self, NULL)
 
     def allow_sizes(self, tuple tensors):
         """Let calls with tensors of these sizes be found by their signature; others go through Python first."""
@@ -189,6 +194,26 @@ cdef inline int64_t floor_quotient(int64_t a, int64_t b) noexcept:
     return <int64_t>floor(<double>a / <double>b)
 
 
+cdef int build_needed(Plan plan, int64_t* r) except -1:
+    """Build the kernels of launches that have something to do (r NULL: of all) and were not built before."""
+    cdef Step s
+    cdef bint left = False
+    numbers = []
+    for i, step in enumerate(plan.steps):
+        s = <Step>step
+        if s.kind == NEST_STEP and s.kernel == NULL:
+            if r == NULL or r[s.extent] > 0:
+                numbers.append(i)
+            else:
+                left = True
+    if numbers:
+        for i, address in zip(numbers, plan.pending(numbers)):
+            (<Step>plan.steps[i]).kernel = <kernel_fn><size_t>address
+    if not left:
+        plan.pending = None
+    return 0
+
+
 cdef int load_operands(Plan plan, Frame* f, PyObject** args) except -1:
     """Fill the frame's places and registers; the sizes of the last call are not worked out again."""
     cdef int i
@@ -223,6 +248,8 @@ cdef int load_operands(Plan plan, Frame* f, PyObject** args) except -1:
             if r[plan.checks[2 * i]] != r[plan.checks[2 * i + 1]]:
                 _HOOKS["plan_check"](plan, tuple([<object>args[i] for i in range(plan.n_inputs)]))
                 raise RuntimeError("sizes do not agree")
+        if plan.pending is not None:
+            build_needed(plan, r)
         plan.sized = True
     memcpy(f.registers, r, plan.n_registers * sizeof(int64_t))
     return 0

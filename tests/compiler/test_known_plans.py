@@ -15,6 +15,7 @@ from flambeau.compiler import known_plans, objects, pipeline, plan as planning
 from flambeau.compiler.recipe import Recipe
 from flambeau.ops import plans
 from flambeau.ops.plans import Signature
+from flambeau.ops.matmul import mm
 from flambeau.ops.reduce import sum as total
 from flambeau.runtime import _core
 
@@ -96,7 +97,7 @@ def own_cache(monkeypatch):
                                   b'{"steps": [[1, "no graph", [], [], 1, 1]]}', b"\xff\xfe"])
 def test_an_entry_that_is_no_plan_counts_as_missing(own_cache, data):
     own_cache.put("key", data)
-    assert known_plans.find("key", None, planning.pointwise_family) == (None, False)
+    assert known_plans.find("key", None, planning.pointwise_family, None) == (None, False)
 
 
 def asked_by(monkeypatch, operation, *arguments):
@@ -135,13 +136,44 @@ def test_plans_that_call_python_have_no_printed_form():
     assert known_plans.described(recipe) is None
 
 
-def test_a_plan_whose_kernel_is_gone_is_made_anew(own_cache, monkeypatch):
+def test_a_kernel_that_is_gone_is_built_again(own_cache, monkeypatch):
     signature, graph = asked_by(monkeypatch, total, fl.ones(3, 4), 1)
     key = known_plans.key_of(signature, pipeline.prepare_graph(graph))
     kept = own_cache.get(key)
-    assert kept and known_plans.find(key, signature, planning.pointwise_family)[0] is not None
     own_cache.put(key, kept.replace(json.loads(kept)["steps"][0][1].encode(), b"other kernel"))
-    assert known_plans.find(key, signature, planning.pointwise_family) == (None, False)
+    with monkeypatch.context() as m:
+        m.setattr(pipeline, "build_kernels", lambda kernels: pytest.fail("built before it is needed"))
+        found = planning.compile_plan(signature, graph)
+    assert _core.execute(found, (fl.ones(3, 4),))[0].tolist() == [4, 4, 4]
+
+
+def test_a_kernel_is_built_when_a_call_first_needs_it(own_cache, monkeypatch):
+    """A product adds up parts of a long sum by a kernel of its own, which short ones do not build."""
+    made, real = [], pipeline.build_kernel
+    signature, graph = asked_by(monkeypatch, mm, fl.ones(2, 2), fl.ones(2, 2))
+    monkeypatch.setattr(pipeline, "build_kernel", lambda kernel: (made.append(kernel.name), real(kernel))[1])
+    plan, _ = planning.plan_graph(signature, pipeline.prepare_graph(graph))
+    assert made == []
+    for length, wanted in ((5, ["matmul"]), (6, []), (5000, ["matmul_parts"])):
+        operands = fl.ones(3, length), fl.ones(length, 4)
+        made.clear()
+        product, = _core.execute(plan, operands)
+        assert made == wanted
+        assert product.tolist() == [[length] * 4] * 3
+    assert plan.pending is None
+    with pipeline.all_kernels():
+        assert planning.compile_plan(signature, graph).pending is None
+
+
+def test_a_kernel_that_cannot_be_built_is_asked_for_again(own_cache, monkeypatch):
+    signature, graph = asked_by(monkeypatch, total, fl.ones(3, 4), 1)
+    plan, _ = planning.plan_graph(signature, pipeline.prepare_graph(graph))
+    with monkeypatch.context() as m:
+        m.setattr(pipeline, "build_kernels", lambda kernels: (_ for _ in ()).throw(MemoryError("no room")))
+        for _ in range(2):
+            with pytest.raises(MemoryError):
+                _core.execute(plan, (fl.ones(3, 4),))
+    assert _core.execute(plan, (fl.ones(3, 4),))[0].tolist() == [4, 4, 4]
 
 
 def test_watchers_see_every_form_of_what_is_known(own_cache, monkeypatch):
