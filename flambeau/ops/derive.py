@@ -5,6 +5,7 @@ same graph replayed, so that it is recorded itself (create_graph).
 """
 
 from flambeau.ir.graph import Graph, Literal, Value
+from flambeau.ir.rewrite import eliminate_dead_code
 from flambeau.ops import interpose, trace
 from flambeau.ops.plans import Operand, Signature, compiler, operand_of
 from flambeau.runtime import _core
@@ -37,8 +38,13 @@ def _as_cotangent(traced):
 
 def backward_rule(operation, plan, mask):
     """The BackwardRule of a recorded call, for the inputs in the bit mask `mask`."""
+    graph, roles, targets, constraints = trace_derivative(plan.spec["signature"], mask)
+    return _rule(operation, plan, graph, roles, targets, constraints)
+
+
+def _rule(operation, plan, graph, roles, targets, constraints):
+    """The rule that a traced derivative makes."""
     signature = plan.spec["signature"]
-    graph, roles, targets, constraints = trace_derivative(signature, mask)
     save = shape = 0
     save_output = False
     used = used_values(graph)
@@ -66,7 +72,15 @@ def backward_rule(operation, plan, mask):
                                      not isinstance(t, Tensor)) for v, t in zip(graph.inputs, tensors))
             results = tuple((o.dtype, getattr(o, "shape", ())) for o in graph.outputs)
             return compiler().plan(Signature(signature.name + "_backward", operands, {}, results, constraints), graph)
-    return _core.BackwardRule(save, shape, save_output, roles, kept, executor, replayed, passes, targets)
+    rule = _core.BackwardRule(save, shape, save_output, roles, kept, executor, replayed, passes, targets)
+    if len(targets) > 1:
+        def narrow(mask):
+            """The gradients of the inputs in `mask` alone, from the same saved values."""
+            pairs = [(o, t) for o, t in zip(replayed.outputs, targets) if (mask >> t) & 1]
+            part = Graph(replayed.name, replayed.inputs, replayed.nodes, tuple(o for o, _ in pairs))
+            return _rule(operation, plan, eliminate_dead_code(part), roles, [t for _, t in pairs], constraints)
+        rule.narrow = narrow
+    return rule
 
 
 def _is_elementwise(node):
@@ -229,26 +243,27 @@ def _needed_symbols(graph):
     return needed
 
 
-def derivative(node, grad):
-    """The gradients of a node's inputs, op by op (so that they are on the tape under create_graph)."""
+def derivative(node, grad, rule):
+    """The gradients of a node's inputs, op by op (so that they are on the tape under create_graph), by its rule or the part
+    of it that is wanted."""
     operation = node.operation.python
     if getattr(operation, "wants_node", False):
         return operation.derivative_at(node, grad, **node.attributes)
     if interpose.modes():
         with interpose.without_modes():
-            return _derivative_by_ops(operation, node, grad)
-    return _derivative_by_ops(operation, node, grad)
+            return _derivative_by_ops(operation, node, grad, rule)
+    return _derivative_by_ops(operation, node, grad, rule)
 
 
-def _derivative_by_ops(operation, node, grad):
-    if node.rule_.graph is None:
+def _derivative_by_ops(operation, node, grad, rule):
+    if rule.graph is None:
         names = operation.derivative_roles[2]
         inputs, args = node.inputs(), [grad]
         if operation.derivative_roles[0]:
             args.append(node.outputs())
         got = operation.derivative(*args, *inputs, **{k: node.attributes[k] for k in names})
         return got if isinstance(got, tuple) else (got,)
-    rule, (roles, targets) = node.rule_, node.role_list()
+    roles, targets = rule.role_list()
     inputs, outputs = node.inputs(), node.outputs()
     grads = grad if isinstance(grad, (list, tuple)) else [grad]
     outputs = outputs if isinstance(outputs, tuple) else (outputs,)

@@ -14,7 +14,7 @@ from cpython.tuple cimport PyTuple_Check, PyTuple_CheckExact, PyTuple_New, PyTup
 from cpython.unicode cimport PyUnicode_CheckExact
 from libc.math cimport floor
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
-from libc.stdlib cimport calloc, free, malloc, realloc
+from libc.stdlib cimport calloc, free, malloc, qsort, realloc
 from libc.string cimport memcmp, memcpy, memset
 
 import os

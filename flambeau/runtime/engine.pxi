@@ -48,18 +48,30 @@ cdef class Heap:
         return top
 
 
+cdef int by_sequence(const void* a, const void* b) noexcept:
+    cdef int64_t x = (<Node>(<PyObject**>a)[0]).sequence, y = (<Node>(<PyObject**>b)[0]).sequence
+    return (x > y) - (x < y)
+
+
+cdef int64_t _walks = 0
+
+
 cdef class Walk:
     """The state of one backward pass."""
     cdef Heap heap
     cdef dict leaves             # leaf tensor -> gradient
     cdef dict captured           # (node, output number) -> gradient, for autograd.grad
-    cdef set wanted
+    cdef set wanted              # (node, output number)
+    cdef set wanted_leaves
+    cdef int64_t number          # of a walk for some inputs only, else 0
     cdef bint create_graph
     cdef bint keep
     cdef bint examined           # anomaly detection looks at every gradient
 
     cdef int deliver(self, PyObject* target, int number, Tensor grad) except -1:
         cdef Node node
+        if self.number and not self.leads_on(target):
+            return 0
         if Py_TYPE(target) is not <PyTypeObject*>Node:
             leaf = <Tensor>target
             old = self.leaves.get(leaf)
@@ -81,6 +93,77 @@ cdef class Walk:
         old = (<list>node.pending)[number]
         (<list>node.pending)[number] = grad if old is None else binary(OP_add, old, grad)
         return 0
+
+    cdef int seek(self, list roots, inputs) except -1:
+        """Find the nodes that lead to `inputs`: only they are walked."""
+        global _walks
+        cdef PyObject** nodes = NULL
+        cdef size_t used = 0, room = 0, done = 0, k
+        cdef Node node
+        cdef PyObject* target
+        cdef int i
+        _walks += 1
+        self.number = _walks
+        self.wanted = {((<Tensor>t).node, (<Tensor>t).output_nr) for t in inputs if (<Tensor>t).node is not None}
+        self.wanted_leaves = {t for t in inputs if (<Tensor>t).node is None}
+        ends = {pair[0] for pair in self.wanted}
+        pending = [(<Tensor>t).node for t in roots if (<Tensor>t).node is not None]
+        for start in pending:
+            self.note(<PyObject*>start, &nodes, &used, &room)
+        while done < used:
+            node = <Node>nodes[done]
+            done += 1
+            for i in range(node.n_inputs):
+                target = node.edges[i].target
+                if target != NULL and Py_TYPE(target) is <PyTypeObject*>Node:
+                    self.note(target, &nodes, &used, &room)
+        qsort(nodes, used, sizeof(PyObject*), <int (*)(const void*, const void*) noexcept nogil>&by_sequence)
+        for k in range(used):
+            node = <Node>nodes[k]
+            node.leads = node in ends or self.needed(node) != 0
+        free(nodes)
+        return 0
+
+    cdef void note(self, PyObject* target, PyObject*** nodes, size_t* used, size_t* room) noexcept:
+        if (<Node>target).walk == self.number:
+            return
+        (<Node>target).walk = self.number
+        if used[0] == room[0]:
+            room[0] = 2 * room[0] if room[0] else 64
+            nodes[0] = <PyObject**>realloc(nodes[0], room[0] * sizeof(PyObject*))
+        nodes[0][used[0]] = target
+        used[0] += 1
+
+    cdef bint leads_on(self, PyObject* target) except -1:
+        """Whether a gradient is wanted at a node or leaf, or behind it. A node that another walk, inside of this one, has
+        looked at since counts as wanted."""
+        if Py_TYPE(target) is not <PyTypeObject*>Node:
+            return <object>target in self.wanted_leaves
+        return (<Node>target).walk != self.number or (<Node>target).leads
+
+    cdef int64_t needed(self, Node node) except -1:
+        """The inputs whose gradients are wanted, as a bit mask; those from number 62 on share a bit."""
+        cdef int i
+        cdef int64_t mask = 0
+        for i in range(node.n_inputs):
+            if node.edges[i].target != NULL and (not self.number or self.leads_on(node.edges[i].target)):
+                mask |= <int64_t>1 << min(i, 62)
+        return mask
+
+    cdef BackwardRule rule_for(self, Node node):
+        """The node's rule, or the part of it that is wanted; None where nothing is."""
+        cdef BackwardRule rule = <BackwardRule>node.rule
+        cdef int64_t mask, every = 0
+        cdef int i
+        if not self.number:
+            return rule
+        mask = self.needed(node)
+        if mask == 0:
+            return None
+        for i in range(node.n_inputs):
+            if node.edges[i].target != NULL:
+                every |= <int64_t>1 << min(i, 62)
+        return rule if mask == every or node.n_inputs > 62 else rule.narrowed(mask)
 
     cdef int run(self) except -1:
         cdef Node node
@@ -123,12 +206,14 @@ cdef class Walk:
         return 0
 
     cdef int step(self, Node node, grad) except -1:
-        cdef BackwardRule rule = <BackwardRule>node.rule
+        cdef BackwardRule rule = self.rule_for(node)
         cdef int i
+        if rule is None:
+            return 0
         if node.released:
             node.check()
         if self.create_graph or rule.executor is None or node.hooked_after():
-            grads = _HOOKS["derivative"](node, grad)
+            grads = _HOOKS["derivative"](node, grad, rule)
             if node.hooked_after():
                 grads = _HOOKS["after_node"](node, grads, grad)
             for i in range(node.n_inputs):
@@ -267,11 +352,11 @@ def run_backward(list roots, list grads, bint keep_graph, bint create_graph, inp
     cdef bint unshared
     walk.heap, walk.leaves, walk.captured = Heap.__new__(Heap), {}, {}
     walk.create_graph, walk.keep, walk.examined = create_graph, keep_graph, _examine
-    if inputs is not None:
-        walk.wanted = {((<Tensor>t).node, (<Tensor>t).output_nr) for t in inputs if (<Tensor>t).node is not None}
     _walking.acquire()
     set_grad_mode(create_graph)
     try:
+        if inputs is not None:
+            walk.seek(roots, inputs)
         for root, grad in zip(roots, grads):
             if root.node is not None:
                 walk.deliver(<PyObject*>root.node, root.output_nr, grad)

@@ -67,6 +67,8 @@ cdef class Node:
     cdef object saved_output     # alias of the output(s) without this node: Tensor, or tuple of them
     cdef int64_t output_version
     cdef int64_t sequence
+    cdef int64_t walk            # that looked at this node last for what it leads to,
+    cdef bint leads              # and whether a gradient is wanted here or further on
     cdef object pending          # gradient received so far: Tensor, or list of one an output
     cdef object hooks            # list of (output number, function or weak reference to a retaining tensor)
     cdef PyObject* code          # of the program's function that made the call, NULL if there is none,
@@ -128,10 +130,6 @@ cdef class Node:
     @property
     def rule_(self):
         return self.rule
-
-    def role_list(self):
-        cdef BackwardRule rule = <BackwardRule>self.rule
-        return ([rule.roles[i] for i in range(rule.n_roles)], list(rule.all_targets))
 
     @property
     def attributes(self):
@@ -383,10 +381,12 @@ cdef class BackwardRule:
     cdef int n_targets
     cdef public object all_targets       # which input each output of `graph` belongs to
     cdef public tuple passes             # inputs whose gradient is the incoming one itself
+    cdef public object narrow            # function(bit mask of inputs) -> the rule for these alone; None: there is none
+    cdef dict narrower                   # what it gave, by the mask
 
     def __init__(self, save, shape, save_output, roles, targets, executor, graph=None, passes=(), all_targets=()):
         self.all_targets = all_targets
-        self.plans, self.graph, self.passes = {}, graph, passes
+        self.plans, self.narrower, self.graph, self.passes = {}, {}, graph, passes
         self.save, self.shape, self.save_output, self.executor = save, shape, save_output, executor
         self.n_roles, self.n_targets = len(roles), len(targets)
         if self.n_roles > 16 or self.n_targets > 16:
@@ -395,6 +395,18 @@ cdef class BackwardRule:
             self.roles[i] = r
         for i, r in enumerate(targets):
             self.targets[i] = r
+
+    def role_list(self):
+        return [self.roles[i] for i in range(self.n_roles)], list(self.all_targets)
+
+    cdef BackwardRule narrowed(self, int64_t mask):
+        """The rule for the gradients of some inputs only, fed with what this one is."""
+        if self.narrow is None:
+            return self
+        found = self.narrower.get(mask)
+        if found is None:
+            found = self.narrower[mask] = self.narrow(mask)
+        return <BackwardRule>found
 
 
 # ------------------------------------------------------------------------------ recording
