@@ -192,9 +192,17 @@ def _pass_builder(target, level):
     return binding.create_pass_builder(_machine(target, level), tuning)
 
 
+@functools.cache
+def _switch_off():
+    """A part of LLVM's value numbering that takes what a loop's first round computes for what all rounds do."""
+    from llvmlite import binding
+    binding.set_option("flambeau", "-enable-phi-of-ops=false")
+
+
 @_one_a_thread
 def _passes(level):
     from llvmlite import binding
+    _switch_off()
     manager = binding.create_new_module_pass_manager()
     manager.add_sroa_pass()                         # Declare and Assign become registers
     if level >= 2:

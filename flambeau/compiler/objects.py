@@ -19,7 +19,7 @@ from flambeau.base.flags import flags
 from flambeau.compiler import llvm, target as targets
 from flambeau.ir.loops_text import show
 
-OBJECT_VERSION = "1"        # raise when compile_text turns the same text into something else
+OBJECT_VERSION = "2"        # raise when compile_text turns the same text into something else
 
 _LOCK = threading.Lock()
 _LOADED = {}                # key -> (address, object bytes)

@@ -11,11 +11,13 @@ import pytest
 
 from flambeau.base.cache import Cache, default_cache
 from flambeau.base.flags import override
+from flambeau.compiler import index_math as I
 from flambeau.compiler import jit, llvm, objects, pipeline
 from flambeau.compiler import target as targets
 from flambeau.ir import loops as L
 from flambeau.types import dtype as D
 from tests.compiler import kernels as K
+from tests.compiler.native import run_native
 
 FUNCTION = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 
@@ -201,3 +203,15 @@ def test_target_follows_the_flag():
     with pytest.raises(ValueError, match="choose one of native, aarch64, generic, avx2, avx512"):
         targets.by_name("itanium")
     assert len({targets.by_name(n).key for n in ("native", "generic", "avx2", "avx512", "aarch64")}) == 5
+
+
+def test_remainders_of_remainders_in_a_loop():
+    """LLVM's value numbering may not take the first round of a loop for all of them."""
+    b = L.Builder()
+    with b.loop("n", 0, L.END) as n:
+        once = b.let(I.rem(n, 4))
+        b.store("o", n, b.load("w", I.mul(I.rem(once, 4), I.index("step")), D.float32))
+    kernel = L.Kernel("nested", (L.Buffer("w", D.float32, "r"), L.Buffer("o", D.float32, "w")), ("step",), L.as_index(32), b.body())
+    arrays = {"w": numpy.arange(40, dtype="f4"), "o": numpy.zeros(32, "f4")}
+    got = run_native(kernel, arrays, {"step": 10}, grain=32)["o"]
+    numpy.testing.assert_array_equal(got, numpy.arange(32) % 4 * 10)
