@@ -11,6 +11,8 @@ fillings of the same template; convolution (compiler.conv) is one too.
                 for each panel of rows: a block of sums in registers, added to the tile
                 after the last block: hand the panel to C
 
+Where all k's fit one block there are shorter ways (compiler.gemm_short).
+
 Order of additions: within a block of DEPTH k's one fma after another, from zero; blocks are added in order,
 then parts (compiler.gemm_product). It depends on nothing else: tiles, panels and vector widths may be chosen
 freely.
@@ -21,6 +23,7 @@ from dataclasses import dataclass
 from flambeau.compiler import index_math as I
 from flambeau.compiler import target as targets
 from flambeau.compiler.gemm_pack import DEPTH, Packing
+from flambeau.compiler.gemm_short import SHORT_WORTH_A_TILE, Short
 from flambeau.ir import loops as L
 from flambeau.ir import splice
 from flambeau.types.dtype import float32
@@ -60,7 +63,8 @@ def blocking(dtype, target=None):
 
 def gemm_kernel(name, buffers, params, load_a, load_b, store, dtype=float32, *, sizes=None, unit_a="k",
                 unit_b="n", vector_a=False, vector_b=False, tail_a=None, tail_b=None, prepare_b=None,
-                parts=None, share=1, plain_a=False, target=None, plan=None, notes=()):
+                parts=None, share=1, plain_a=False, short=None, short_store=None, target=None, plan=None,
+                notes=()):
     """The kernel of a batched matrix product, accumulated in `dtype` (float32, float64 or an integer).
 
     buffers, params: the kernel's, in the order of its arguments. params has batch, M, N and K, unless `sizes`
@@ -82,26 +86,40 @@ def gemm_kernel(name, buffers, params, load_a, load_b, store, dtype=float32, *, 
 
     plain_a: load_a costs no more than a load; then rows of consecutive k's are read where they are.
 
+    short: 1 where tiles are those of `gemm_short`, else 0, an index expression; for loads that cost no more
+    than a load, and tail_b. short_store(b, batch, m, n, values, lanes, masks): a `store` of several vectors of
+    a row for them, which may be called twice for the same elements.
+
     plan: a Blocking in place of the target's.
 
     One step of the extent is a tile; `gemm_work` estimates it.
     """
     vector_a = "tails" if tail_a else vector_a
     vector_b = "tails" if tail_b else vector_b
+    short_store = None if short is None else short_store
     template = gemm_template(dtype, name, params=params, sizes=sizes, unit_a=unit_a, unit_b=unit_b,
                              vector_a=vector_a, vector_b=vector_b, prepare=prepare_b is not None,
-                             parts=parts, share=share, plain_a=plain_a, target=target, plan=plan)
+                             parts=parts, share=share, plain_a=plain_a, short=short,
+                             short_stores=short_store is not None, target=target, plan=plan)
 
     def column_load(load):
         def fill_b(b, batch, k, n, column, lanes):
             return load(b, batch, k, n, lanes) if prepare_b is None else load(b, batch, k, n, lanes, column)
         return fill_b
 
+    def known(mask):
+        return None if isinstance(mask, L.Const) else mask
+
     def fill_c(b, batch, m, n, value, mask):
-        whole = isinstance(mask, L.Const)
-        return store(b, batch, m, n, value, value.lanes, None if whole else mask)
+        return store(b, batch, m, n, value, value.lanes, known(mask))
+
+    def fill_short(b, batch, m, n, *parts):
+        values, masks = parts[:len(parts) // 2], parts[len(parts) // 2:]
+        return short_store(b, batch, m, n, values, values[0].lanes, list(map(known, masks)))
 
     loads, stores = {"A": load_a, "B": column_load(load_b)}, {"C": fill_c}
+    if short_store is not None:
+        stores["C_short"] = fill_short
     if tail_a:
         loads["A_tail"] = tail_a
     if tail_b:
@@ -113,16 +131,18 @@ def gemm_kernel(name, buffers, params, load_a, load_b, store, dtype=float32, *, 
 
 
 def gemm_template(dtype=float32, name="gemm", *, params=SIZES, sizes=None, unit_a="k", unit_b="n",
-                  vector_a=False, vector_b=False, prepare=False, parts=None, share=1, plain_a=False,
-                  target=None, plan=None):
+                  vector_a=False, vector_b=False, prepare=False, parts=None, share=1, plain_a=False, short=None,
+                  short_stores=False, target=None, plan=None):
     """The product with its splices unfilled: loads A(batch, m, k) and B(batch, k, n, column), stores
-    C(batch, m, n, value, mask) and, if asked for, prepare(batch, n). Arguments as of `gemm_kernel`, and
+    C(batch, m, n, value, mask), if short_stores C_short(batch, m, n, value, ..., mask, ...) and, if asked for,
+    prepare(batch, n). Arguments as of `gemm_kernel`, and
     vector_a, vector_b may be 'tails': see compiler.gemm_pack."""
     sizes = tuple(map(L.as_index, sizes)) if sizes else tuple(map(I.index, SIZES))
     parts = tuple(map(L.as_index, parts)) if parts else (L.as_index(1), sizes[3])
     writer = _Template(dtype, sizes, parts, plan or blocking(dtype, target), unit_a, unit_b, vector_a,
-                       vector_b, prepare, plain_a)
-    return L.Kernel(name, (), tuple(params), I.mul(share, _extent(sizes, parts, writer.plan)), writer.body())
+                       vector_b, prepare, plain_a, short, short_stores)
+    extent = I.mul(share, _extent(sizes, parts, writer.plan, short, unit_b))
+    return L.Kernel(name, (), tuple(params), extent, writer.body())
 
 
 MATMUL_PARAMS = (*SIZES, "a_batch", "a_step", "b_batch", "b_step")
@@ -199,43 +219,58 @@ def gemm_extent(batch, M, N, K, dtype=float32, target=None):
 
 
 # ---------------------------------------------------------------------------------------------- tiles
-def _tile(sizes, parts, plan):
+def tile_of(sizes, parts, plan, short=None, unit_b="n"):
     """(rows, columns) of a tile: evenly cut, and smaller while there would be too few tiles to share out
     (division by zero gives zero).
 
     A tile has two panels of columns at least: neighbours that write into the same rows disturb each other.
+    Short tiles are cut further, along what is not packed for each of them again.
     """
     batch, m, n, k = sizes
-    wanted = I.div(I.mul(I.mul(batch, m, n), k), WORTH_A_TILE)
+    worth, least_rows, least_columns = L.as_index(WORTH_A_TILE), plan.least_rows, 2 * plan.columns
+    if short is not None:
+        worth = _either(short, SHORT_WORTH_A_TILE, WORTH_A_TILE)
+        if unit_b == "n":
+            least_rows = _either(short, plan.rows, least_rows)
+        else:
+            least_columns = _either(short, plan.columns, least_columns)
+    wanted = I.div(I.mul(I.mul(batch, m, n), k), worth)
     wanted = I.maximum(I.minimum(wanted, plan.enough), 1)
     batch = I.mul(batch, parts[0])
     row_tiles = I.ceil_div(m, plan.tile_rows)
     strips = I.maximum(I.ceil_div(wanted, I.mul(batch, row_tiles)), I.ceil_div(n, plan.tile_columns))
-    columns = I.maximum(I.round_up(I.ceil_div(n, strips), plan.columns), 2 * plan.columns)
+    columns = I.maximum(I.round_up(I.ceil_div(n, strips), plan.columns), least_columns)
     row_tiles = I.maximum(I.ceil_div(wanted, I.mul(batch, I.ceil_div(n, columns))), row_tiles)
-    rows = I.maximum(I.round_up(I.ceil_div(m, row_tiles), plan.rows), plan.least_rows)
+    rows = I.maximum(I.round_up(I.ceil_div(m, row_tiles), plan.rows), least_rows)
     return rows, columns
 
 
-def _extent(sizes, parts, plan):
-    rows, columns = _tile(sizes, parts, plan)
+def _either(condition, first, second):
+    """The int `first` where the index expression `condition` is 1, `second` where it is 0."""
+    return I.add(second, I.mul(condition, first - second))
+
+
+def _extent(sizes, parts, plan, short=None, unit_b="n"):
+    rows, columns = tile_of(sizes, parts, plan, short, unit_b)
     return I.mul(I.mul(sizes[0], parts[0]), I.ceil_div(sizes[2], columns), I.ceil_div(sizes[1], rows))
 
 
-class _Template(Packing):
+class _Template(Packing, Short):
     """Writes the body. `rows`, `columns`, `depth`: what is there of the tile and of the block of k's."""
 
-    def __init__(self, dtype, sizes, parts, plan, unit_a, unit_b, vector_a, vector_b, prepare, plain_a):
+    def __init__(self, dtype, sizes, parts, plan, unit_a, unit_b, vector_a, vector_b, prepare, plain_a,
+                 short, short_stores):
         self.dtype, self.sizes, self.parts, self.plan, self.prepare = dtype, sizes, parts, plan, prepare
         self.unit_a, self.unit_b, self.vector_a, self.vector_b = unit_a, unit_b, vector_a, vector_b
         self.zero, self.direct_a = _zero(dtype), plain_a and unit_a == "k"
+        self.short, self.short_stores = short, short_stores
 
     def body(self):
         self.b = b = L.Builder("g")
         plan = self.plan
         self.sizes = tuple(b.let(size) for size in self.sizes)
         self.parts = tuple(b.let(part) for part in self.parts)
-        rows, columns = _tile(self.sizes, self.parts, plan)
+        rows, columns = tile_of(self.sizes, self.parts, plan, self.short, self.unit_b)
         rows, columns = b.let(rows, "most_rows"), b.let(columns, "most_columns")
         m_tiles = b.let(I.ceil_div(self.sizes[1], rows), "tiles_m")
         n_tiles = b.let(I.ceil_div(self.sizes[2], columns), "tiles_n")
@@ -265,15 +300,33 @@ class _Template(Packing):
             self.depth = b.let(I.maximum(I.minimum(I.sub(end, k0), DEPTH), 0), "depth")
             self.first = b.let(L.apply("eq", k0, begin), "first")
             last = b.let(L.apply("ge", I.add(k0, DEPTH), end), "last")
-            if not self.direct_a:
-                self.pack_a()
+            if self.short is None:
+                self.pack()
+                return self.products(last)
+            if self.unit_b == "k":
+                self.pack_b()
+            is_short = b.let(L.apply("eq", self.short, L.as_index(1)), "is_short")
+            with b.branch(is_short):
+                self.short_products()
+            with b.branch(b.not_(is_short)):
+                self.pack(self.unit_b == "n")
+                self.products(last)
+
+    def pack(self, and_b=True):
+        if not self.direct_a:
+            self.pack_a()
+        if and_b:
             self.pack_b()
-            with b.loop("column", 0, self.columns, plan.columns) as column:
-                left = b.let(I.minimum(I.sub(self.columns, column), plan.columns))
-                with b.loop("panel", 0, self.panels) as panel:
-                    self.register_block(panel, column, left)
-                with b.branch(last):
-                    self.hand_over(column, left)
+
+    def products(self, last):
+        """Add the block's products to the tile, and hand it to C if the block is the last."""
+        b, plan = self.b, self.plan
+        with b.loop("column", 0, self.columns, plan.columns) as column:
+            left = b.let(I.minimum(I.sub(self.columns, column), plan.columns))
+            with b.loop("panel", 0, self.panels) as panel:
+                self.register_block(panel, column, left)
+            with b.branch(last):
+                self.hand_over(column, left)
 
     # ---- sums
     def register_block(self, panel, column, left):

@@ -10,11 +10,14 @@ from dataclasses import replace
 
 from flambeau.compiler import index_math as I
 from flambeau.compiler.gemm import SIZES, blocking, gemm_kernel, matrix_load
+from flambeau.compiler.gemm_bytes import bytes_kernel
 from flambeau.compiler.gemm_choices import PRODUCT
 from flambeau.compiler.gemm_pack import DEPTH
 from flambeau.compiler.gemm_rows import FEW, rows_kernel
+from flambeau.compiler.gemm_short import beats_rows, is_short
 from flambeau.ir import loops as L
 from flambeau.ops.matmul import accumulator
+from flambeau.types.dtype import int8, int32
 
 ENOUGH_PARTS = 16           # of all results together: no parts where there are as many squares of results
 SQUARE = 64                 # rows and columns of such a square
@@ -36,7 +39,8 @@ def product(planner, x, y, bias, out, transposed=False):
         y = _turned(y)
     if bias is None and y.shape[-1] == 1 and x.shape[-2] != 1:
         x, y = _turned(y), _turned(x)
-    _Product(planner, x, y, None if bias is None else planner.dense(bias), out).launch()
+    bias = None if bias is None else planner.dense(bias)
+    Product(planner, x, y, bias, out, planner.take_epilogue()).launch()
 
 
 def _turned(x):
@@ -46,11 +50,12 @@ def _turned(x):
     return x.part(swap(x.shape), swap(x.strides), x.offset)
 
 
-class _Product:
-    """One product: its sizes, and the elements of x, y and bias as splices."""
+class Product:
+    """One product: its sizes, and the elements of x, y and bias as splices. The bias is added to each row or, with
+    `bias_of_rows`, has a number for each row."""
 
-    def __init__(self, planner, x, y, bias, out):
-        self.choice, self.epilogue = planner.choose(PRODUCT), planner.take_epilogue()
+    def __init__(self, planner, x, y, bias, out, epilogue, bias_of_rows=False):
+        self.choice, self.epilogue, self.bias_of_rows = planner.choose(PRODUCT), epilogue, bias_of_rows
         self.planner, self.x, self.y, self.bias, self.out = planner, x, y, bias, out
         batched = len(x.shape) == 3
         sizes = x.shape[0] if batched else 1, x.shape[-2], y.shape[-1], x.shape[-1]
@@ -68,7 +73,7 @@ class _Product:
         self.total = accumulator(out.dtype)
 
     # ---- elements
-    def load(self, name, located, guarded=False):
+    def load(self, name, located, guarded=False, dtype=None):
         strides = self.steps[f"{name}_row"], self.steps[f"{name}_column"]
         guard = None
         if guarded:
@@ -76,15 +81,27 @@ class _Product:
             axis = int(strides[1] == 1)
             guard = ("row", "column")[axis], I.index(along[axis])
         buffer = L.Buffer(name, located.dtype, "r")
-        return matrix_load(buffer, self.steps[f"{name}_batch"], strides, guard, self.total)
+        return matrix_load(buffer, self.steps[f"{name}_batch"], strides, guard, dtype or self.total)
 
     def finish(self, b, batch, m, n, value, lanes, mask):
         """Bias, cast, epilogue and store of finished sums."""
+        self.finish_at(b, self.place(batch, m, n), m, n, value, lanes, mask)
+
+    def finish_row(self, b, batch, m, n, values, lanes, masks):
+        """The same for several vectors of a row."""
+        place = b.let(self.place(batch, m, n))
+        for number, (value, mask) in enumerate(zip(values, masks)):
+            self.finish_at(b, I.add(place, number * lanes), m, I.add(n, number * lanes), value, lanes, mask)
+
+    def finish_at(self, b, place, m, n, value, lanes, mask):
         if self.bias is not None:
-            other = None if mask is None else b.const(0.0, self.bias.dtype, lanes)
-            bias = b.load("bias", n, self.bias.dtype, lanes, mask, other)
+            if self.bias_of_rows:
+                bias = b.load("bias", m, self.bias.dtype)
+            else:
+                other = None if mask is None else b.const(0.0, self.bias.dtype, lanes)
+                bias = b.load("bias", n, self.bias.dtype, lanes, mask, other)
             value = b.add(value, L.splat(b.cast(bias, self.total), lanes))
-        place, value = self.place(batch, m, n), b.cast(value, self.out.dtype)
+        value = b.cast(value, self.out.dtype)
         if self.epilogue is not None:
             place = b.let(place)
             value = self.epilogue.emit(b, value, place, mask)
@@ -107,11 +124,18 @@ class _Product:
         sizes = self.sizes
         self.parts = parts_of(map(I.index, SIZES))
         self.work = 2 * sizes["batch"] * sizes["M"] * sizes["N"] * sizes["K"]
-        operands = {"x": self.x, "y": self.y, "bias": self.bias, "out": self.out, "parts": self.scratch()}
+        streams = self.steps["y_column" if self.unit_b == "n" else "y_row"] == 1
+        of_bytes = streams and self.is_of_bytes()
+        operands = {"x": self.x, "y": self.y, "bias": self.bias, "out": self.out,
+                    "parts": None if of_bytes else self.scratch()}
         self.operands = {name: located for name, located in operands.items() if located is not None}
         self.behind = () if self.epilogue is None else tuple(self.epilogue.operands)
         self.operands |= {name: self.epilogue.operands[name] for name in self.behind}
-        streams = self.steps["y_column" if self.unit_b == "n" else "y_row"] == 1
+        if of_bytes:
+            return self.run(self.bytes())
+        plain = streams and self.x.dtype is self.total and self.y.dtype is self.total
+        plan = self.plan = self.choice.blocking(blocking(self.total))
+        self.short = is_short(tuple(map(I.index, SIZES)), self.unit_b, plan) if plain else None
         if not streams:
             kernel = self.tiles(1)
         elif sizes["M"] == 1:
@@ -127,6 +151,9 @@ class _Product:
         """1 where there are few rows, 0 elsewhere; turning few columns in registers pays for one row only."""
         m, n = I.index("M"), I.index("N")
         few = I.minimum(I.maximum(I.sub((self.choice.few or FEW) + 1, m), 0), 1)
+        if self.short is not None:
+            quicker = I.mul(self.short, beats_rows(tuple(map(I.index, SIZES)), self.unit_b))
+            few = I.mul(few, I.sub(1, quicker))
         if self.unit_b == "n":
             return few
         return I.mul(few, I.minimum(I.add(I.div(n, SQUARE), I.div(1, m)), 1))
@@ -140,6 +167,18 @@ class _Product:
         size = recipe.expression(I.mul(I.mul(several, batch), I.mul(m, n)), registers)
         return recipe.buffer_of(self.total, size)
 
+    def is_of_bytes(self):
+        dtypes = self.x.dtype, self.y.dtype, self.out.dtype
+        alone = self.bias is None and self.epilogue is None and len(self.x.shape) == 2
+        return alone and dtypes == (int8, int8, int32) and self.steps["x_column"] == 1
+
+    def bytes(self):
+        def loads(name):
+            return [self.load(name, getattr(self, name), guarded, int8) for guarded in (False, True)]
+        buffers = [replace(b, access="rw") if b.name == "out" else b for b in self.buffers()]
+        return bytes_kernel("matmul_bytes", buffers, tuple(self.params), loads("x"), loads("y"),
+                            lambda m, n: self.place(L.as_index(0), m, n), sizes=map(I.index, SIZES), unit_b=self.unit_b)
+
     def tiles(self, share):
         vector_a = self.steps["x_column" if self.unit_a == "k" else "x_row"] == 1
         vector_b = self.steps["y_column" if self.unit_b == "n" else "y_row"] == 1
@@ -150,7 +189,7 @@ class _Product:
             vector_b=vector_b, plain_a=plain,
             tail_a=self.load("x", self.x, True) if vector_a and not plain else None,
             tail_b=self.load("y", self.y, True) if vector_b else None, parts=self.parts, share=share,
-            plan=self.choice.blocking(blocking(self.total)))
+            short=self.short, short_store=self.finish_row if self.epilogue is None else None, plan=self.plan)
 
     def rows(self, share):
         return rows_kernel(

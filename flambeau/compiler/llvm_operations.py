@@ -5,6 +5,8 @@ are total: what LLVM leaves undefined (division by zero, wide shifts, casts out 
 the table says. Float16 and bfloat16 are converted in `llvm_half`.
 """
 
+from flambeau.compiler.llvm_bytes import dot_bytes
+from flambeau.compiler.llvm_casts import to_integer
 from flambeau.compiler.llvm_fma import call_fma
 from flambeau.compiler.llvm_half import half_to_float, float_to_half
 from flambeau.compiler.llvm_values import constant, integer_splat, mangle, register_type, vector
@@ -116,6 +118,11 @@ def _fma(writer, expr, x, y, z):
     if not writer.target.has("fma"):
         return call_fma(writer, expr.dtype, expr.lanes, x, y, z)
     return writer.call(f"llvm.fma.{mangle(_scalar(expr), expr.lanes)}", kind, (kind, x), (kind, y), (kind, z))
+
+
+@_special("dot_bytes")
+def _dot_bytes(writer, expr, x, y, total):
+    return dot_bytes(writer, expr.lanes, x, y, total)
 
 
 @_special("neg")
@@ -280,9 +287,7 @@ def convert(writer, source, result, lanes, x):
         if result.kind == "f":
             name = "fpext" if result.itemsize > source.itemsize else "fptrunc"
             return writer.line(f"{name} {before} {x} to {after}")
-        suffixes = f"{mangle(register_type(result), lanes)}.{mangle(register_type(source), lanes)}"
-        name = "fptosi" if result.kind == "i" else "fptoui"
-        return writer.call(f"llvm.{name}.sat.{suffixes}", after, (before, x))
+        return to_integer(writer, source, result, lanes, x)
     signed = source.kind == "i"
     if result.kind == "f":
         return writer.line(f"{'si' if signed else 'ui'}tofp {before} {x} to {after}")

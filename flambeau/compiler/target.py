@@ -12,6 +12,7 @@ from dataclasses import dataclass
 # What the code generator asks about, by the kernel's name of the feature (Linux's /proc/cpuinfo).
 _AVX2 = ("sse4_1", "avx", "avx2", "fma", "f16c")
 _AVX512 = (*_AVX2, "avx512f", "avx512bw", "avx512vl", "avx512dq")
+_BEYOND = ("avx512_vnni", "avx_vnni")       # in no level
 _X86_LEVELS = {"generic": ("x86-64", ()), "avx2": ("x86-64-v3", _AVX2), "avx512": ("x86-64-v4", _AVX512)}
 _ARM = ("neon", "fma", "f16c", "sse4_1")    # AArch64 rounds, fuses and converts half precision in hardware
 
@@ -77,7 +78,7 @@ def _native():
     machine = platform.machine()
     model, found = _processor()
     if _is_x86(machine):
-        features = tuple(f for f in _AVX512 if f in found)
+        features = tuple(f for f in (*_AVX512, *_BEYOND) if f in found)
     else:
         features = _ARM
     detail = model + " " + " ".join(sorted(found))

@@ -192,13 +192,14 @@ OPERATIONS = {
     "sqrt": (1, "same"), "floor": (1, "same"), "ceil": (1, "same"), "trunc": (1, "same"),
     "round": (1, "same"),      # half to even
     "copysign": (2, "same"),
+    "dot_bytes": (3, "same"),  # int32: the four bytes of the first, as unsigned, times those of the second, as signed, added to the third; wraps
     # bits: integers and (and, or, xor, not) bool. Shifts by >= width give 0 (or the sign for signed shr).
     "and": (2, "same"), "or": (2, "same"), "xor": (2, "same"), "not": (1, "same"), "shl": (2, "same"), "shr": (2, "same"),
     # comparisons; ordered but for ne, which is true on NaN
     "eq": (2, "bool"), "ne": (2, "bool"), "lt": (2, "bool"), "le": (2, "bool"), "gt": (2, "bool"), "ge": (2, "bool"),
     "select": (3, "second"),   # select(condition, a, b)
     "cast": (1, "given"),      # to integers: toward zero, saturating, NaN gives 0; int -> int wraps; to bool: x != 0
-    "bitcast": (1, "given"),   # same size
+    "bitcast": (1, "given"),   # same size; a vector may get fewer and wider lanes, or more and narrower ones
     # lanes
     "splat": (1, "given"),     # scalar -> every lane
     "lane": (0, "given"),      # 0, 1, 2, ...

@@ -231,6 +231,15 @@ def saturate(x, kind):
     return numpy.where(x >= high, kind(info.max), numpy.where(x <= low, kind(info.min), inside))[()]
 
 
+def dot_bytes(x, y, total):
+    """The bytes of `x`, unsigned, times those of `y`, signed, added to `total`; all int32."""
+    byte, top = numpy.int32(255), numpy.int32(24)
+    for position in (0, 8, 16, 24):
+        shift, back = numpy.int32(position), numpy.int32(24 - position)
+        total = total + ((x >> shift) & byte) * ((y << back) >> top)
+    return total
+
+
 # ------------------------------------------------------------------------------------------------ bfloat16
 def widen(bits):
     """bfloat16 bits to float32."""

@@ -250,6 +250,8 @@ class _Translator:
         if op == "fma":
             name = "fma_integer" if dtype.kind in "iu" else f"fma_{dtype.short}"
             return f"m.{name}({', '.join(args)})"
+        if op == "dot_bytes":
+            return f"m.dot_bytes({', '.join(args)})"
         return f"m.{op}{'_lanes' if many else ''}({', '.join(args)})"       # idiv, irem
 
     def bfloat16_operation(self, op, args, many):

@@ -12,7 +12,7 @@ from dataclasses import fields
 from flambeau.base.errors import message
 from flambeau.ir import loops as L
 from flambeau.ir.loops_text import RESERVED, show_expr, show_stmt, show_type
-from flambeau.types.dtype import bool_, int64
+from flambeau.types.dtype import bool_, int32, int64
 
 _NAME = re.compile(r"[A-Za-z_]\w*(\.\w+)*")
 
@@ -33,6 +33,7 @@ _TAKES = {
     "iuf": ("sub", "fma", "neg", "floor", "ceil", "trunc", "round"),
     "f": ("div", "sqrt", "copysign"),
     "iu": ("idiv", "irem", "shl", "shr"),
+    "i": ("dot_bytes",),
     "biu": ("and", "or", "xor", "not"),
     "biufc": ("splat", "bitcast", *L.MIXING),
     "b": ("select",),
@@ -245,6 +246,8 @@ class _Verifier:
             return self.takes(e.op, e.dtype, "iuf")
         if e.op in ("cast", "bitcast"):
             return self.conversion(e)
+        if e.op == "dot_bytes" and e.dtype is not int32:
+            self.refuse("dot_bytes takes packed bytes", got=e.dtype.short, want=int32.short)
         base = e.op.removeprefix("reduce_")
         self.takes(e.op, e.args[0].dtype, _KINDS[base])
         operands = e.args[1:] if rule == "second" else e.args
@@ -257,6 +260,8 @@ class _Verifier:
     def lanes(self, e):
         """The lanes of the arguments and of the result of an operation agree."""
         reducing = e.op in L.REDUCING
+        if e.op == "bitcast" and 1 not in (e.lanes, e.args[0].lanes):
+            return          # `conversion` looks at the size of the whole vector
         for argument in e.args:
             wanted = 1 if e.op == "splat" else argument.lanes if reducing else e.lanes
             if argument.lanes != wanted:
@@ -281,8 +286,10 @@ class _Verifier:
         self.takes(e.op, old, _KINDS[e.op])
         self.takes(e.op, new, _KINDS[e.op])
         boolean = "b" in (old.kind, new.kind) and old is not new
-        if e.op == "bitcast" and (old.itemsize != new.itemsize or boolean):
-            self.refuse("bitcast keeps the size and is not for bool", got=f"{old.short} to {new.short}")
+        sizes = old.itemsize * e.args[0].lanes, new.itemsize * e.lanes
+        if e.op == "bitcast" and (sizes[0] != sizes[1] or boolean):
+            got = f"{show_type(old, e.args[0].lanes)} to {show_type(new, e.lanes)}"
+            self.refuse("bitcast keeps the size and is not for bool", got=got)
 
     def function(self, e):
         """A function of compiler.scalar_math: one floating dtype in and out."""
