@@ -20,6 +20,7 @@ from flambeau.types.shape import numel
 TABLE_PARAMS = ("size", "count", "factor", "window", "stride", "padding")
 SUM_PARAMS = ("outer", "size", "count", "inner")
 ROWS = 64                   # of a step of the extent, along the last axis
+STEPS = 2, 4                # neighbours of outputs in turn, for which there are loops of their own
 _TAPS = {"nearest": 1, "nearest-exact": 1, "linear": 2, "cubic": 4}
 
 
@@ -326,17 +327,59 @@ class _Sums:
         with b.loop("vector", 0, self.count, lanes) as vector:
             j = b.let(I.minimum(vector, I.sub(self.count, lanes)))      # the last may meet the one before
             first, number = (b.load(name, j, int64, lanes) for name in ("first", "number"))
-            most, one = b.reduce_max(number), b.const(1, int64, lanes)
-            end = b.max(b.sub(number, one), b.const(0, int64, lanes))
             divisor = b.load("weight", j, self.dtype, lanes) if self.uniform else None
-            with b.loop("row", start, stop) as row:
-                base, total = b.let(I.mul(row, self.size)), self.zero()
-                with b.loop("k", 0, most) as k:
-                    index = b.add(L.apply("add", first, base), L.apply("min", end, k))
-                    longer = self.add(total, self.read(index), self.weight(k, j, lanes))
-                    b.assign(total, L.apply("select", L.apply("lt", k, number), longer, total))
-                value = total if divisor is None else b.div(total, divisor)
-                b.store("output", I.add(I.mul(row, self.count), j), b.cast(value, self.stored))
+            other = None
+            for step in STEPS:
+                fits = self.in_turn(j, first, number, step)
+                with b.branch(fits):
+                    self.rows(start, stop, j, divisor, lambda base: self.by_turns(base, j, step))
+                other = b.not_(fits) if other is None else b.and_(other, b.not_(fits))
+            with b.branch(other):
+                end = b.max(b.sub(number, b.const(1, int64, lanes)), b.const(0, int64, lanes))
+                most = b.reduce_max(number)
+                self.rows(start, stop, j, divisor, lambda base: self.one_by_one(base, j, first, number, end, most))
+
+    def rows(self, start, stop, j, divisor, sums):
+        """Write sums(start of a row) for the outputs from j on of each row."""
+        b = self.b
+        with b.loop(b.fresh("row"), start, stop) as row:
+            value = sums(b.let(I.mul(row, self.size)))
+            value = value if divisor is None else b.div(value, divisor)
+            b.store("output", I.add(I.mul(row, self.count), j), b.cast(value, self.stored))
+
+    def in_turn(self, j, first, number, step):
+        """True where each output from j on has `step` elements, and those of all follow one another."""
+        b, lanes = self.b, self.lanes
+        places = L.apply("add", L.apply("mul", L.Apply(int64, lanes, "lane", ()), L.as_index(step)),
+                         b.load("first", j, int64))
+        same = b.and_(L.apply("eq", first, places), L.apply("eq", number, L.as_index(step)))
+        return b.call("reduce_and", same)
+
+    def by_turns(self, base, j, step):
+        """Sums of `step` neighbours each, which are read as vectors."""
+        b, lanes = self.b, self.lanes
+        start = b.let(I.add(base, b.load("first", j, int64)))
+        total = L.Const(self.dtype, lanes, 0.0)
+        for k, value in enumerate(self.apart([self.read(I.add(start, n * lanes)) for n in range(step)])):
+            total = b.let(self.add(total, value, self.weight(k, j, lanes)))
+        return total
+
+    def apart(self, vectors):
+        """n consecutive vectors as n vectors of elements n apart."""
+        if len(vectors) == 1:
+            return vectors
+        halves = [self.apart([self.b.call(op, *vectors[i:i + 2]) for i in range(0, len(vectors), 2)])
+                  for op in ("even", "odd")]
+        return [vector for pair in zip(*halves) for vector in pair]
+
+    def one_by_one(self, base, j, first, number, end, most):
+        """Sums of elements anywhere."""
+        b, total = self.b, self.zero()
+        with b.loop(b.fresh("k"), 0, most) as k:
+            index = b.add(L.apply("add", first, base), L.apply("min", end, k))
+            longer = self.add(total, self.read(index), self.weight(k, j, self.lanes))
+            b.assign(total, L.apply("select", L.apply("lt", k, number), longer, total))
+        return total
 
     def across(self, start, stop):
         b, lanes = self.b, self.lanes

@@ -2,11 +2,13 @@
 
 Tensors are contiguous and seen as [outer, size, inner]; PARAMS are outer, size and inner. Where inner is 1
 the lanes run along the line, each with the first extreme of its own elements, and are folded at its end;
-otherwise the lanes are neighbouring lines. A NaN is the extreme; of equal elements the first is.
+otherwise, and where lines are short, the lanes are neighbouring lines. A NaN is the extreme; of equal elements the
+first is.
 """
 
 from flambeau.compiler import index_math as I
 from flambeau.compiler.scan import BLOCK, split_axis
+from flambeau.compiler.short_rows import LONGEST, ROWS, carrier, turn_in
 from flambeau.ir import loops as L
 from flambeau.types.dtype import bool_, float32, int32, int64
 
@@ -23,14 +25,21 @@ def extreme_kernel(compare, dtype, start):
     b.local("bests", wide, BLOCK)
     b.local("places", int64, BLOCK)
     blocks = I.ceil_div(inner, BLOCK)
-    with b.loop("block", L.BEGIN, L.END) as block:
-        single = b.let(L.apply("eq", inner, L.as_index(1)))
-        with b.branch(single):
-            walk.line(block)
-        with b.branch(L.apply("not", single)):
-            first = b.let(I.mul(I.rem(block, blocks), BLOCK))
-            stop = b.let(I.minimum(I.add(first, BLOCK), inner))
-            walk.lines(b.let(I.div(block, blocks)), first, b.let(I.sub(stop, first)), inner)
+    single = b.let(L.apply("eq", inner, L.as_index(1)))
+    short = b.and_(single, b.le(I.index("size"), L.as_index(LONGEST)))
+    with b.loop("group", L.BEGIN, L.END, ROWS) as group:
+        stop = b.let(L.add(group, ROWS))
+        fits = b.and_(short, b.le(stop, L.END))
+        with b.branch(fits):
+            walk.short_lines(group)
+        stop = b.call("min", stop, L.END)
+        with b.loop("block", b.select(fits, stop, group), stop) as block:
+            with b.branch(single):
+                walk.line(block)
+            with b.branch(L.apply("not", single)):
+                first = b.let(I.mul(I.rem(block, blocks), BLOCK))
+                stop = b.let(I.minimum(I.add(first, BLOCK), inner))
+                walk.lines(b.let(I.div(block, blocks)), first, b.let(I.sub(stop, first)), inner)
     buffers = (L.Buffer("x", dtype, "r"), L.Buffer("values", dtype, "w"), L.Buffer("indices", int64, "w"))
     return L.Kernel(f"extreme_{compare}", buffers, PARAMS, I.mul(I.index("outer"), blocks), b.body())
 
@@ -86,6 +95,22 @@ class _Walk:
             fold(b.cast(b.load("x", I.add(base, t), self.dtype), self.wide), t)
         b.store("values", o, b.cast(best, self.dtype))
         b.store("indices", o, place)
+
+    def short_lines(self, o):
+        """ROWS lines of few consecutive elements, one a lane."""
+        b, size, kept = self.b, I.index("size"), carrier(self.dtype)
+        columns = b.local("columns", kept, ROWS * LONGEST)
+        turn_in(b, "x", self.dtype, I.mul(o, size), size, size, columns)
+        bests = b.declare(b.const(self.start, self.wide, ROWS))
+        places = b.declare(b.const(0, int32, ROWS))
+        with b.loop("s", 0, size) as t:
+            x = b.load(columns, L.mul(t, ROWS), kept, ROWS)
+            x = b.cast(b.cast(x, self.dtype), self.wide)
+            found = self.better(x, bests)
+            b.assign(bests, L.apply("select", found, x, bests))
+            b.assign(places, L.apply("select", found, L.splat(b.cast(t, int32), ROWS), places))
+        b.store("values", o, b.cast(bests, self.dtype))
+        b.store("indices", o, b.cast(places, int64))
 
     def lines(self, o, first, count, inner):
         """`count` neighbouring lines from `first` on."""

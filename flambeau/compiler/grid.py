@@ -2,7 +2,7 @@
 
 Each result is a sum over neighbours of its place, weighted along every axis: 1 for the nearest, 2 linear, 4 cubic.
 Neighbours outside of the image count as 0. Vectors run along the points; a block of BLOCK points is a step of the
-extent, but where the image's gradient is summed, which is a plane a step, point by point.
+extent, but where the image's gradient is summed, which is some planes a step, point by point.
 
 Buffers: input (batch, channels, *sizes), grid (batch, points, rank) with -1 to 1 across the image, the last axis
 first, and output or grad (batch, channels, points). PARAMS and one size for each axis.
@@ -15,10 +15,12 @@ from flambeau.compiler import index_math as I
 from flambeau.compiler import target as targets
 from flambeau.compiler.band import cubic_weights
 from flambeau.ir import loops as L
-from flambeau.types.dtype import DType, float32, int32, int64
+from flambeau.types.dtype import DType, bool_, float32, float64, int64
 
 PARAMS = ("batch", "channels", "points")
 BLOCK = 256
+NEAR = 64                       # points whose neighbours are kept for several planes of the image's gradient,
+STEPS, MOST_PLANES = 16, 8      # at most so many; fewer where that leaves less than so many steps
 
 
 @dataclass(frozen=True)
@@ -110,34 +112,69 @@ def grid_sample_places(spec, name="grid_sample_places", target=None):
 
 
 def grid_sample_image(spec, name="grid_sample_image", target=None):
-    """The gradient of the image. Buffers: grad, grid, output (batch, channels, *sizes). A step is a plane of it."""
+    """The gradient of the image. Buffers: grad, grid, output (batch, channels, *sizes). A step is some planes of it,
+    which share the neighbours of NEAR points at a time."""
     walk = _Walk(spec, target)
-    b, dtype, lanes = walk.b, spec.dtype, walk.lanes
-    corners = len(_OFFSETS[spec.mode]) ** spec.rank
-    b.local("places", int64, corners * lanes)
-    b.local("parts", dtype, corners * lanes)
-    with b.loop("plane", L.BEGIN, L.END) as plane:
-        n, base = b.let(I.div(plane, walk.channels)), b.let(I.mul(plane, walk.plane))
-        with b.loop("clear", 0, walk.plane, kind="vector") as i:
-            b.store("output", b.let(I.add(base, i)), b.const(0.0, dtype))
+    b = walk.b
+    group = I.maximum(I.minimum(I.div(I.mul(walk.batch, walk.channels), STEPS), MOST_PLANES), 1)
+    groups = I.ceil_div(walk.channels, group)
+    near = _Near(walk)
+    with b.loop("group", L.BEGIN, L.END) as step:
+        n = b.let(I.div(step, groups))
+        first = b.let(I.mul(I.sub(step, I.mul(n, groups)), group))
+        stop = b.let(I.minimum(I.add(first, group), walk.channels))
+        first, stop = (b.let(I.add(I.mul(n, walk.channels), channel)) for channel in (first, stop))
+        with b.loop("clear", I.mul(first, walk.plane), I.mul(stop, walk.plane), kind="vector") as i:
+            b.store("output", i, b.const(0.0, spec.dtype))
+        with b.loop("block", 0, walk.points, NEAR) as block:
+            end = b.let(I.minimum(I.add(block, NEAR), walk.points))
+            walk.vectors(block, end, lambda points: near.keep(n, block, points))
+            with b.loop("plane", first, stop) as plane:
+                walk.vectors(block, end, lambda points: near.add(plane, block, points))
+    buffers = L.Buffer("grad", spec.dtype, "r"), L.Buffer("grid", spec.dtype, "r"), L.Buffer("output", spec.dtype, "rw")
+    return L.Kernel(name, buffers, spec.params, I.mul(walk.batch, groups), b.body())
 
-        def vector(points):
-            grad = walk.consecutive("grad", I.mul(plane, walk.points), points)
-            for number, taps in enumerate(itertools.product(*walk.taps(n, points)[0])):
-                index, inside, weight = walk.corner(taps)
-                part = grad if weight is None else b.mul(grad, weight)
-                b.store("places", L.as_index(number * lanes), index)
-                b.store("parts", L.as_index(number * lanes), b.select(inside, part, walk.number(0.0)))
-            count = lanes if points.mask is None else b.let(I.sub(walk.points, points.first))
-            with b.loop(b.fresh("lane"), 0, count) as lane:
-                for number in range(corners):
-                    local = b.let(I.add(lane, number * lanes))
-                    place = b.let(I.add(base, b.load("places", local, int64)))
-                    old = b.load("output", place, dtype)
-                    b.store("output", place, b.add(old, b.load("parts", local, dtype)))
-        walk.vectors(L.as_index(0), walk.points, vector)
-    buffers = L.Buffer("grad", dtype, "r"), L.Buffer("grid", dtype, "r"), L.Buffer("output", dtype, "rw")
-    return L.Kernel(name, buffers, spec.params, I.mul(walk.batch, walk.channels), b.body())
+
+class _Near:
+    """The neighbours of NEAR points in local buffers: places in a plane, whether they are inside, weights."""
+
+    def __init__(self, walk):
+        self.walk, self.b, self.dtype, self.lanes = walk, walk.b, walk.spec.dtype, walk.lanes
+        self.corners = len(_OFFSETS[walk.spec.mode]) ** walk.spec.rank
+        self.weighted = walk.spec.mode != "nearest"
+        for name, dtype in (("places", int64), ("insides", bool_), ("weights", self.dtype)):
+            if name != "weights" or self.weighted:
+                self.b.local(name, dtype, self.corners * NEAR)
+        self.b.local("parts", self.dtype, self.corners * self.lanes)
+
+    def keep(self, n, block, points):
+        """Put down the neighbours of a vector of points."""
+        b, own = self.b, I.sub(points.first, block)
+        for number, taps in enumerate(itertools.product(*self.walk.taps(n, points)[0])):
+            index, inside, weight = self.walk.corner(taps)
+            at = b.let(I.add(own, number * NEAR))
+            b.store("places", at, index)
+            b.store("insides", at, inside)
+            if weight is not None:
+                b.store("weights", at, weight)
+
+    def add(self, plane, block, points):
+        """Add a vector of a plane's gradients to their neighbours, point by point."""
+        b, walk, lanes, own = self.b, self.walk, self.lanes, self.b.let(I.sub(points.first, block))
+        grad = walk.consecutive("grad", I.mul(plane, walk.points), points)
+        for number in range(self.corners):
+            at = I.add(own, number * NEAR)
+            part = b.mul(grad, b.load("weights", at, self.dtype, lanes)) if self.weighted else grad
+            part = b.select(b.load("insides", at, bool_, lanes), part, walk.number(0.0))
+            b.store("parts", L.as_index(number * lanes), part)
+        base = b.let(I.mul(plane, walk.plane))
+        count = lanes if points.mask is None else b.let(I.sub(walk.points, points.first))
+        with b.loop(b.fresh("lane"), 0, count) as lane:
+            for number in range(self.corners):
+                place = b.load("places", I.add(own, lane, number * NEAR), int64)
+                place = b.let(I.add(base, place))
+                old = b.load("output", place, self.dtype)
+                b.store("output", place, b.add(old, b.load("parts", I.add(lane, number * lanes), self.dtype)))
 
 
 _OFFSETS = {"nearest": (0,), "bilinear": (0, 1), "bicubic": (-1, 0, 1, 2)}
@@ -258,9 +295,16 @@ class _Walk:
         """The index is inside also where the place is not."""
         b, zero = self.b, self.number(0.0)
         inside = b.and_(b.ge(place, zero), b.le(place, last))
-        index = b.cast(b.cast(b.min(b.max(place, zero), last), int32), int64)
+        index = self.whole(b.select(inside, place, b.select(b.gt(place, last), last, zero)))
         behind = I.mul(*self.sizes[axis + 1:])
         return Tap(b.mul(index, self.lanes_of(behind)), inside, weight, change)
+
+    def whole(self, place):
+        """The index of a place from 0 on: the bits behind 2**52 of its sum with that, without a branch a lane."""
+        b, first = self.b, 1 << 52
+        place = b.cast(b.floor(place), float64)
+        bits = b.bitcast(b.add(place, b.const(float(first), float64, self.lanes)), dtype=int64)
+        return b.and_(bits, b.const(first - 1, int64, self.lanes))
 
     def corner(self, taps):
         """(place in a plane, whether it is inside, weight) of a tap of each axis."""

@@ -4,7 +4,7 @@ Masked accesses use LLVM's intrinsics where the processor has instructions for t
 the lanes elsewhere (LLVM's own expansion is a branch a lane, which is slow to compile).
 """
 
-from flambeau.compiler import every_other
+from flambeau.compiler import backwards, every_other
 from flambeau.compiler.llvm_values import integer_splat, mangle, memory_type, vector
 
 
@@ -14,25 +14,45 @@ def emit_load(writer, load):
     if first is not None:
         pointer = _element(writer, load.buffer, load.dtype, writer.value(first))
         return _from_memory(writer, load, every_other.load(writer, load.dtype, load.lanes, pointer))
+    first = backwards.base_of(load.index)
+    if first is not None:
+        return _load_backwards(writer, load, first)
     index = writer.value(load.index)
+    mask, other = _mask_and_other(writer, load)
+    return _from_memory(writer, load, _loaded(writer, load, _address(writer, load, index), mask, other, load.index.lanes > 1))
+
+
+def _load_backwards(writer, load, first):
+    """The load whose lane 0 is at `first` and whose others stand in front of it."""
+    mask, other = _mask_and_other(writer, load)
+    pointer = _element(writer, load.buffer, load.dtype, writer.value(backwards.lowest(first, load.lanes)))
+    mask = backwards.turned(writer, "i1", load.lanes, mask)
+    other = backwards.turned(writer, memory_type(load.dtype), load.lanes, other)
+    loaded = _loaded(writer, load, pointer, mask, other, False)
+    return _from_memory(writer, load, backwards.turned(writer, memory_type(load.dtype), load.lanes, loaded))
+
+
+def _mask_and_other(writer, load):
+    """The operands of a load's mask, and of what lanes masked off yield; None where it has none."""
     mask = writer.value(load.mask) if load.mask is not None else None
     other = _to_memory(writer, load, writer.value(load.other)) if load.other is not None else None
-    kind = memory_type(load.dtype, load.lanes)
     if mask is not None and other is None:
-        other = "zeroinitializer" if load.lanes > 1 else _zero(kind)
-    gathered = load.index.lanes > 1
-    pointer = _address(writer, load, index)
+        other = "zeroinitializer" if load.lanes > 1 else _zero(memory_type(load.dtype))
+    return mask, other
+
+
+def _loaded(writer, load, pointer, mask, other, gathered):
+    """What stands at `pointer`, as in memory."""
+    kind = memory_type(load.dtype, load.lanes)
     if load.lanes == 1:
-        loaded = _scalar_load(writer, load, pointer, mask, other)
-    elif mask is None and not gathered:
-        loaded = writer.line(f"load {kind}, ptr {pointer}, align {load.dtype.itemsize}")
-    elif _has_instruction(writer.target, load.dtype, gathered, is_store=False):
-        loaded = _masked_load(writer, load, pointer, mask, other, gathered)
-    elif mask is None:
-        loaded = _gather_lanes(writer, load, pointer)
-    else:
-        loaded = _load_lanes(writer, load, pointer, mask, other, gathered)
-    return _from_memory(writer, load, loaded)
+        return _scalar_load(writer, load, pointer, mask, other)
+    if mask is None and not gathered:
+        return writer.line(f"load {kind}, ptr {pointer}, align {load.dtype.itemsize}")
+    if _has_instruction(writer.target, load.dtype, gathered, is_store=False):
+        return _masked_load(writer, load, pointer, mask, other, gathered)
+    if mask is None:
+        return _gather_lanes(writer, load, pointer)
+    return _load_lanes(writer, load, pointer, mask, other, gathered)
 
 
 def emit_store(writer, store):

@@ -47,7 +47,7 @@ def _block(body, names):
     result = []
     for statement in body:
         if isinstance(statement, L.For) and statement.kind == "vector":
-            result.extend(_split(statement, names))
+            result.extend(_both_ways(statement, names))
         else:
             result.append(walk.map_blocks(statement, lambda inner: _block(inner, names)))
     return tuple(result)
@@ -62,6 +62,36 @@ class _Names:
     def fresh(self):
         self.count += 1
         return f"{self.prefix}{self.count}"
+
+
+def _both_ways(loop, names):
+    """The statements that replace a vector loop; one that copies with a step gets a branch for the step -1."""
+    step = _step_of_copy(loop)
+    if step is None:
+        return _split(loop, names)
+    load, store = loop.body
+    index = L.mul(load.value.index.args[0], -1)
+    backwards = replace(loop, body=(replace(load, value=replace(load.value, index=index)), store))
+    return [L.If(L.apply("eq", step, L.as_index(-1)), tuple(_split(backwards, names)), tuple(_split(loop, names)), loop.source)]
+
+
+def _step_of_copy(loop):
+    """The step in x if the loop is { v = x[i * step]; out[i] <- v }, a name; else None."""
+    if len(loop.body) != 2:
+        return None
+    load, store = loop.body
+    if not (isinstance(load, L.Let) and isinstance(load.value, L.Load) and isinstance(store, L.Store)):
+        return None
+    index, value = load.value.index, store.value
+    is_copy = isinstance(value, L.Var) and value.name == load.name and _is_var(store.index, loop.index) and store.mask is None
+    if not is_copy or load.value.mask is not None or not (isinstance(index, L.Apply) and index.op == "mul"):
+        return None
+    place, step = index.args
+    return step if _is_var(place, loop.index) and isinstance(step, L.Var) and step.name != loop.index else None
+
+
+def _is_var(expr, name):
+    return isinstance(expr, L.Var) and expr.name == name
 
 
 def _split(loop, names):

@@ -25,7 +25,10 @@ BANDS = [(Band("nearest", float64), 7, 20, {}), (Band("nearest-exact", float64),
          (Band("even", float64), 5, 12, {}), (Band("even", float64), 17, 1, {}),
          (Band("windows", float64), 17, 8, {"window": 5, "stride": 2, "padding": 2}),
          (Band("windows", float64, include_pad=False), 17, 8, {"window": 5, "stride": 2, "padding": 2}),
-         (Band("sums", float64), 10, 4, {"window": 3, "stride": 3, "padding": 1})]
+         (Band("sums", float64), 10, 4, {"window": 3, "stride": 3, "padding": 1}),
+         # two and four neighbours each, in turn: of the outputs, or of the inputs in the transpose
+         (Band("nearest", float64), 11, 22, {}), (Band("nearest", float64), 9, 36, {}), (Band("even", float64), 40, 10, {}),
+         (Band("windows", float64), 27, 13, {"window": 2, "stride": 2})]
 CASES = pytest.mark.parametrize("band, size, count, numbers", BANDS, ids=str)
 
 

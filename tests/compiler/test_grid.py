@@ -7,7 +7,7 @@ import pytest
 
 from flambeau.compiler import alignment
 from flambeau.compiler.expand import expand_math
-from flambeau.compiler.grid import Grid, grid_sample, grid_sample_image, grid_sample_places
+from flambeau.compiler.grid import NEAR, Grid, grid_sample, grid_sample_image, grid_sample_places
 from flambeau.compiler.vectorize import vectorize
 from flambeau.types.dtype import float32, float64
 from tests.compiler.kernels import runnable_targets
@@ -24,7 +24,7 @@ KERNELS = [(spec, make) for spec in GRIDS for make in (grid_sample, grid_sample_
            if spec.mode != "nearest" or make is not grid_sample_places]
 
 
-@pytest.mark.parametrize("spec, make", KERNELS, ids=str)
+@pytest.mark.parametrize("spec, make", KERNELS, ids=lambda x: getattr(x, "__name__", str(x)))
 def test_grid_kernels(spec, make):
     rng, batch, channels, points, sizes = numpy.random.default_rng(3), 2, 2, 11, (3, 4, 2)[:spec.rank]
     draw = {"input": (batch, channels, *sizes), "grid": (batch, points, spec.rank), "grad": (batch, channels, points)}
@@ -39,6 +39,26 @@ def test_grid_kernels(spec, make):
     for target in runnable_targets():
         got = run_on(target, vectorize(make(spec, target=target)), {n: a.copy() for n, a in arrays.items()}, params)
         numpy.testing.assert_array_equal(got["output"], want)
+
+
+@pytest.mark.parametrize("mode", ["nearest", "bilinear", "bicubic"])
+def test_planes_that_share_their_points(mode):
+    """The gradient of many planes is that of each plane alone, in which the points come in order."""
+    rng, batch, channels, points, sizes = numpy.random.default_rng(4), 3, 13, 2 * NEAR + 5, (5, 4)
+    spec = Grid(2, mode, "zeros", False)
+    run = vectorize(grid_sample_image(spec))
+    grad = rng.normal(size=(batch, channels, points)).astype("f4")
+    grid = rng.uniform(-1.5, 1.5, (batch, points, 2)).astype("f4")
+
+    def image_of(grad, grid):
+        arrays = {"grad": grad, "grid": grid, "output": numpy.zeros((*grad.shape[:2], *sizes), "f4")}
+        params = dict(zip(spec.params, (*grad.shape, *sizes)))
+        return run_on(None, run, {n: a.copy() for n, a in arrays.items()}, params)["output"]
+
+    together = image_of(grad, grid)
+    for n, c in itertools.product(range(batch), range(channels)):
+        alone = image_of(grad[n:n + 1, c:c + 1], grid[n:n + 1])
+        numpy.testing.assert_array_equal(together[n:n + 1, c:c + 1], alone)
 
 
 def test_alignment_kernels():
