@@ -2,116 +2,90 @@
 
 Every thread takes some rows of the batch through all steps, so that nobody waits for anybody:
 
-    for SPAN steps at a time:
-        for each panel of hidden units: the products of the inputs of these steps with their weights
-        for each of these steps:
-            for each panel of hidden units:                   the gates of one unit stand side by side
-                for some rows: a block of sums in registers (state @ weight), then the cell
+    for each step, for each panel of hidden units:            the gates of one unit stand side by side
+        for some rows: a block of sums in registers (input @ weight, then state @ weight), then the cell
 
-The weights are packed once a call into panels [panel][k][unit vector][gate][lane] and stay in the cache, as
-do the products of SPAN steps. Rows lie one step after the other: those of step t are starts[t] ..
-starts[t + 1], and a step may have fewer rows than the one before it (packed sequences). Backward visits the
-steps the other way round: the cell's derivative first, then the product of the gates' gradients with the
-weights.
+A range of very few rows reads the weights faster than it computes: there the products of the inputs of SPAN
+steps come first, so that each panel of their weights is read once for all of these.
+
+The weights are packed once a call (compiler.recurrent_pack). Rows lie one step after the other: those of step
+t are starts[t] .. starts[t + 1], and a step may have fewer rows than the one before it (packed sequences).
+Backward visits the steps the other way round: the cell's derivative first, then the product of the gates'
+gradients with the weights.
+
+What backward needs of the cells stands in groups of GROUP units, [group][row][value][unit], so that a block's
+values are neighbours in memory.
 
 Order of additions: from the biases (or zero) along the inputs, then along the state, one fma after another;
 it depends on nothing else. (The state's product of a GRU's new value is a sum of its own.)
 """
 
-from dataclasses import dataclass
-
 from flambeau.compiler import index_math as I
 from flambeau.compiler import recurrent_cells as cells
-from flambeau.compiler import target as targets
-from flambeau.compiler.gemm_pack import turned
 from flambeau.compiler.recipe import Located
+from flambeau.compiler.recurrent_pack import THREAD_ROWS, blocking, is_private, pack, pack_vector, panels_of, size_of
 from flambeau.ir import loops as L
-from flambeau.ops.recurrent import GATES, KEPT
+from flambeau.ops.recurrent import GATES, GROUP, KEPT
 from flambeau.types.dtype import int64
 
-SPAN = 8                    # steps whose inputs are multiplied together
-_PACK_WORK = 4              # scalar operations that packing an element is worth
-_MOST_ROWS = 8              # of a register block
-_THREAD_ROWS = 12           # the rows that one thread should take, about
+SPAN = 8                    # steps whose inputs are multiplied together where there are few rows
+FEW = 2                     # so many
+AHEAD = 8                   # k's that the weights are fetched ahead
+_LINE = 64                  # bytes of a cache line, about
 
 
-@dataclass(frozen=True)
-class Blocking:
-    """A register block: rows x `vectors` of `lanes`; `units` vectors of hidden units make a panel."""
-
-    lanes: int
-    rows: int
-    units: int
-    vectors: int
-
-    @property
-    def width(self):
-        """Elements of a panel for one k."""
-        return self.vectors * self.lanes
-
-
-def blocking(dtype, gates, target=None):
-    """The Blocking for `gates` sums a unit: as many rows as the registers allow."""
-    target = target or targets.current()
-    registers = 16 if target.is_x86 and target.vector_bytes < 64 else 32
-    units = 1 if gates > 2 else 4 if registers == 32 else 2
-    vectors = units * gates
-    rows = min((registers - vectors - 1) // vectors, _MOST_ROWS)
-    return Blocking(target.vector_bytes // dtype.itemsize, rows, units, vectors)
-
-
-def layer_kernel(mode, dtype, reverse=False, keep=False, bias=True, target=None):
+def layer_kernel(mode, dtype, reverse=False, keep=False, bias=True, fresh=False, target=None):
     """The kernel of a layer, on rows of the batch. Params: batch, steps, hidden, width.
 
-    Buffers: packed_input and packed (`pack_kernel`), input (rows, width), starts (steps + 1), state (batch,
-    hidden), cell (lstm), bias_ih and bias_hh (gates * hidden); written: output (rows, hidden), last (batch,
-    hidden), last_cell (lstm), with `keep` gates (rows, KEPT * hidden), before (rows, hidden) and cells
-    (lstm), and projected, scratch of `scratch_size` elements.
+    Buffers: weight_ih and weight_hh, input (rows, width), starts (steps + 1), unless the layer is `fresh` (begins
+    with zeros) state (batch, hidden) and cell (lstm), bias_ih and bias_hh (gates * hidden); written: output
+    (rows, hidden), last (batch, hidden), last_cell (lstm), with `keep` gates (groups of KEPT values) and before
+    (rows, hidden), and scratch: packed_input and packed (`recurrent_pack.pack`), projected (`scratch_size`).
     """
     lstm = mode == "lstm"
-    reads = ["packed_input", "packed", "input", "starts", "state"] + ["cell"] * lstm
+    reads = ["weight_ih", "weight_hh", "input", "starts"] + (["state"] + ["cell"] * lstm) * (not fresh)
     reads += ["bias_ih", "bias_hh"] * bias
     writes = ["output", "last"] + ["last_cell"] * lstm
     if keep:
-        writes += ["gates"] * (KEPT[mode] > 0) + ["before"] + ["cells"] * lstm
-    return _Forward(mode, blocking(dtype, GATES[mode], target), dtype, reads, [*writes, "projected"],
-                    reverse).kernel()
+        writes += ["gates"] * (KEPT[mode] > 0) + ["before"]
+    return _Forward(mode, blocking(dtype, GATES[mode], target), dtype, reads,
+                    [*writes, "packed_input", "packed", "projected"], reverse).kernel()
 
 
 def gradient_kernel(mode, dtype, reverse=False, target=None):
     """The kernel of a layer's gradients. Params: batch, steps, hidden.
 
-    Buffers: packed (`pack_kernel` with gates 0), of_output, of_last, starts, what the layer kept (gates and
-    cells, gates and before, or output), of_last_cell (lstm); written: of_projected, of_own (gru), of_hidden,
-    of_cell (lstm).
+    Buffers: packed (`pack_kernel` with gates 0), of_output, of_last, starts, what the layer kept (gates, for
+    a gru before too, or output), of_last_cell (lstm); written: of_projected, of_own (gru), of_hidden, of_cell
+    (lstm).
     """
     lstm, gru = mode == "lstm", mode == "gru"
-    kept = ["gates", "cells", "of_last_cell"] if lstm else ["gates", "before"] if gru else ["output"]
+    kept = ["gates", "of_last_cell"] if lstm else ["gates", "before"] if gru else ["output"]
     writes = ["of_projected"] + ["of_own"] * gru + ["of_hidden"] + ["of_cell"] * lstm
     reads = ["packed", "of_output", "of_last", "starts", *kept]
     return _Backward(mode, blocking(dtype, 1, target), dtype, reads, writes, reverse).kernel()
 
 
-def launch_layer(planner, mode, inputs, outputs, reverse, keep):
+def launch_layer(planner, mode, inputs, outputs, reverse, keep, fresh):
     """inputs: name -> operand (None where there is none); outputs: output, last hidden, last cell, gates,
-    before, cells."""
+    before."""
     named = {name: None if x is None else planner.dense(x) for name, x in inputs.items()}
-    named |= zip(("output", "last", "last_cell", "gates", "before", "cells"), outputs)
+    named |= zip(("output", "last", "last_cell", "gates", "before"), outputs)
     hidden, weight = named["hidden"], named["weight_ih"]
     named["state"] = hidden
     plan = blocking(hidden.dtype, GATES[mode])
     batch, width = hidden.shape
     for name, source in (("packed_input", "weight_ih"), ("packed", "weight_hh")):
-        named[name] = _pack(planner, named[source], plan, GATES[mode], width)
+        named[name] = pack(planner, named[source], plan, GATES[mode], width, batch)
     named["projected"] = planner.recipe.buffer(hidden.dtype, (scratch_size(batch, width, plan),))
-    kernel = layer_kernel(mode, hidden.dtype, reverse, keep, named["bias_ih"] is not None)
+    kernel = layer_kernel(mode, hidden.dtype, reverse, keep, named["bias_ih"] is not None, fresh)
     sizes = {"batch": batch, "steps": named["starts"].shape[0] - 1, "hidden": width, "width": weight.shape[1]}
     _launch(planner, kernel, named, sizes)
 
 
 def scratch_size(batch, hidden, plan):
-    """Elements that the projected inputs of SPAN steps take."""
-    return _panels(hidden, plan) * SPAN * batch * plan.width
+    """Elements that the projected inputs of SPAN steps of few rows take."""
+    return panels_of(hidden, plan) * SPAN * batch * plan.width
 
 
 def launch_gradient(planner, mode, inputs, outputs, reverse):
@@ -121,7 +95,7 @@ def launch_gradient(planner, mode, inputs, outputs, reverse):
     named = inputs | dict(zip(("of_projected", "of_own", "of_hidden", "of_cell"), outputs))
     batch, width = named["of_last"].shape
     plan = blocking(named["of_last"].dtype, 1)
-    named["packed"] = _pack(planner, planner.dense(inputs["weight_hh"]), plan, 0, width)
+    named["packed"] = pack(planner, planner.dense(inputs["weight_hh"]), plan, 0, width)
     reads = {b.name: planner.dense(named[b.name]) for b in kernel.buffers if b.access == "r"}
     sizes = {"batch": batch, "steps": named["starts"].shape[0] - 1, "hidden": width}
     _launch(planner, kernel, named | reads, sizes)
@@ -134,80 +108,15 @@ def launch_weight_gradient(planner, of_own, before, out):
 
 
 def _launch(planner, kernel, named, sizes):
-    """Add the launch; a chunk of the extent is some rows: an even number of chunks of about _THREAD_ROWS."""
+    """Add the launch; a chunk of the extent is some rows: an even number of chunks of about THREAD_ROWS."""
     recipe = planner.recipe
     registers = {name: recipe.register(size) for name, size in sizes.items()}
     rows = I.index("batch")
-    chunks = I.mul(I.ceil_div(rows, 2 * _THREAD_ROWS), 2)
+    chunks = I.mul(I.ceil_div(rows, 2 * THREAD_ROWS), 2)
     grain = recipe.expression(I.maximum(I.ceil_div(rows, I.maximum(chunks, 1)), 1), registers)
     operands = [named[b.name] for b in kernel.buffers]
     recipe.launch(kernel, operands, [registers[p] for p in kernel.params],
                   recipe.expression(kernel.extent, registers), grain)
-
-
-# ---------------------------------------------------------------------------------------------- packing
-def _panels(hidden, plan):
-    """How many panels there are, of ints or sizes of a graph."""
-    span = plan.units * plan.lanes
-    return (hidden + span - 1) // span
-
-
-def _pack(planner, weight, plan, gates, hidden):
-    """The weight in panels; gates 0: (K, hidden) as it is, else (gates * hidden, K) transposed."""
-    depth = weight.shape[1] if gates else weight.shape[0]
-    panels = _panels(hidden, plan)
-    packed = planner.recipe.buffer(weight.dtype, (panels * depth * plan.width,))
-    kernel = pack_kernel(weight.dtype, plan, gates)
-    planner.launch_template(kernel, [weight, packed], {"hidden": hidden, "K": depth},
-                            _PACK_WORK * panels * depth * plan.width)
-    return packed
-
-
-def pack_kernel(dtype, plan, gates):
-    """packed[panel, k, vector, lane] = weight[gate * hidden + unit, k], or weight[k, unit] where gates is 0;
-    zero beyond the last unit. One step of the extent is a vector of a panel."""
-    b, hidden, depth = L.Builder(), I.index("hidden"), I.index("K")
-    lanes = plan.lanes
-    with b.loop("number", L.BEGIN, L.END) as number:
-        panel = b.let(I.div(number, plan.vectors))
-        vector = b.let(I.rem(number, plan.vectors))
-        unit = b.let(I.mul(I.add(I.mul(panel, plan.units), I.div(vector, gates or 1)), lanes))
-        base = b.let(I.add(I.mul(panel, depth, plan.width), I.mul(vector, lanes)))
-        if gates:
-            _pack_columns(b, dtype, plan, base, unit, b.let(I.rem(vector, gates)))
-        else:
-            mask = b.let(I.lanes_below(I.sub(hidden, unit), lanes))
-            with b.loop("k", 0, depth) as k:
-                value = b.load("weight", I.add(I.mul(k, hidden), unit), dtype, lanes, mask,
-                               b.const(0.0, dtype, lanes))
-                b.store("packed", I.add(base, I.mul(k, plan.width)), value)
-    buffers = (L.Buffer("weight", dtype, "r"), L.Buffer("packed", dtype, "w"))
-    extent = I.mul(I.ceil_div(hidden, plan.units * lanes), plan.vectors)
-    return L.Kernel("recurrent_pack", buffers, ("hidden", "K"), extent, b.body())
-
-
-def _pack_columns(b, dtype, plan, base, unit, gate):
-    """One vector of a panel from the rows of the weight, all lanes of a k together."""
-    hidden, depth = I.index("hidden"), I.index("K")
-    source = b.let(I.mul(I.add(I.mul(gate, hidden), unit), depth))
-    left = b.let(I.sub(hidden, unit))
-    with b.branch(L.apply("ge", left, L.as_index(plan.lanes))):
-        steps = [b.let(I.mul(depth, lane)) for lane in range(plan.lanes)]
-        whole = b.let(I.mul(I.div(depth, plan.lanes), plan.lanes))
-        with b.loop("k_block", 0, whole, plan.lanes) as k:
-            start = b.let(I.add(source, k))
-            rows = [b.load("weight", I.add(start, step), dtype, plan.lanes) for step in steps]
-            for i, column in enumerate(turned(b, rows)):
-                b.store("packed", I.add(base, I.mul(I.add(k, i), plan.width)), column)
-        with b.loop("k", whole, depth) as k:
-            target, start = b.let(I.add(base, I.mul(k, plan.width))), b.let(I.add(source, k))
-            for lane in range(plan.lanes):
-                b.store("packed", I.add(target, lane), b.load("weight", I.add(start, steps[lane]), dtype))
-    with b.branch(L.apply("lt", left, L.as_index(plan.lanes))):
-        with b.loop("k_last", 0, depth) as k, b.loop("lane", 0, plan.lanes) as lane:
-            inside, zero = b.let(L.apply("lt", lane, left)), b.const(0.0, dtype)
-            value = b.load("weight", I.add(source, I.mul(depth, lane), k), dtype, 1, inside, zero)
-            b.store("packed", I.add(base, I.mul(k, plan.width), lane), value)
 
 
 # ---------------------------------------------------------------------------------------------- both ways
@@ -227,8 +136,11 @@ class _Writer:
 
     def kernel(self):
         self.b = L.Builder()
+        self.total = self.b.load("starts", self.steps, int64)
         self.body()
         self.b.local("sums", self.dtype, self.plan.rows * self.plan.width)
+        if self.mode == "gru" and self.name == "recurrent":
+            self.b.local("given", self.dtype, self.plan.rows * self.plan.lanes)
         way = "backwards" if self.reverse else "forwards"
         name = f"{self.name}_{self.mode}_{way}"
         return L.Kernel(name, self.buffers, self.params, self.batch, self.b.body())
@@ -247,13 +159,15 @@ class _Writer:
         self.block_rows = b.let(I.ceil_div(active, self.blocks))
 
     def copy_rows(self, target, target_row, source, source_row, stop):
-        """Copy rows of the hidden size, from those of the range up to `stop`."""
+        """Copy rows of the hidden size, from those of the range up to `stop`; zeros where there is no such source."""
         b = self.b
         count = b.let(I.mul(I.sub(stop, L.BEGIN), self.hidden))
         to = b.let(I.mul(I.add(target_row, L.BEGIN), self.hidden))
         from_ = b.let(I.mul(I.add(source_row, L.BEGIN), self.hidden))
         with b.loop(b.fresh("i"), 0, count, kind="vector") as i:
-            b.store(target, I.add(to, i), b.load(source, I.add(from_, i), self.dtype))
+            given = source in self.has
+            value = b.load(source, I.add(from_, i), self.dtype) if given else b.const(0.0, self.dtype)
+            b.store(target, I.add(to, i), value)
 
     def each_panel(self):
         """A loop over panels; its value is the panel's number."""
@@ -267,28 +181,37 @@ class _Writer:
             row = b.let(I.add(L.BEGIN, I.mul(block, self.block_rows)))
             write(row, b.let(I.minimum(self.block_rows, I.sub(self.stop, row))))
 
-    def product(self, rows, packed, panel, depth, source, address, start, store, fetch=None):
-        """Sums over k < depth of source[address(i) + k] * packed, for the rows 0 .. rows of a block: from
-        start(i, vector), handed to store(i, vector, sum). fetch(k, rows) may prefetch on the way."""
-        b, plan, dtype = self.b, self.plan, self.dtype
-        base = b.let(I.mul(panel, depth, plan.width))
-        for count in range(1, plan.rows + 1):
+    def product(self, rows, most, factors, start, store, between=None, fetch=None):
+        """Sums from start(i, vector) on, for the rows 0 .. rows (no more than `most`) of a block: of each factor
+        (packed, base, depth, source, address) source[address(i) + k] * packed[base ..], over k < depth; handed
+        to store(i, vector, sum). between(sums) stands behind the first factor; fetch(k, rows) prefetches."""
+        b, plan = self.b, self.plan
+        for count in range(1, most + 1):
             with b.branch(L.apply("eq", rows, L.as_index(count))):
                 sums = [[b.declare(start(i, v)) for v in range(plan.vectors)] for i in range(count)]
-                places = [b.let(address(i)) for i in range(count)]
-                with b.loop(b.fresh("k"), 0, depth) as k:
-                    here = b.let(I.add(base, I.mul(k, plan.width)))
-                    right = [b.load(packed, I.add(here, v * plan.lanes), dtype, plan.lanes)
-                             for v in range(plan.vectors)]
-                    if fetch is not None:
-                        fetch(k, count)
-                    for i in range(count):
-                        left = b.let(L.splat(b.load(source, I.add(places[i], k), dtype), plan.lanes))
-                        for v in range(plan.vectors):
-                            b.assign(sums[i][v], L.apply("fma", left, right[v], sums[i][v]))
+                for number, factor in enumerate(factors):
+                    if number and between is not None:
+                        between(sums)
+                    self.add_products(sums, *factor, fetch)
                 for i in range(count):
                     for v in range(plan.vectors):
                         store(i, v, sums[i][v])
+
+    def add_products(self, sums, packed, base, depth, source, address, fetch):
+        """Add one factor's products; the weights are fetched ahead where there is time to."""
+        b, plan, dtype, count = self.b, self.plan, self.dtype, len(sums)
+        places = [b.let(address(i)) for i in range(count)]
+        with b.loop(b.fresh("k"), 0, depth) as k:
+            here = b.let(I.add(base, I.mul(k, plan.width)))
+            right = [b.load(packed, I.add(here, v * plan.lanes), dtype, plan.lanes) for v in range(plan.vectors)]
+            for ahead in range(0, plan.width if count > FEW else 0, _LINE // dtype.itemsize):
+                b.prefetch(packed, I.add(here, ahead + AHEAD * plan.width))
+            if fetch is not None:
+                fetch(k, count)
+            for i in range(count):
+                left = b.let(L.splat(b.load(source, I.add(places[i], k), dtype), plan.lanes))
+                for v in range(plan.vectors):
+                    b.assign(sums[i][v], L.apply("fma", left, right[v], sums[i][v]))
 
     def store_sum(self, i, vector, value):
         """Leave a sum in the Local `sums`, row by row."""
@@ -320,6 +243,11 @@ class _Writer:
         """Where the sum of row r of a block stands in the Local."""
         return I.add(I.mul(r, self.plan.width), vector * self.plan.lanes)
 
+    def kept_at(self, row, unit):
+        """Where the first of the values of a row's units stands that the layer keeps."""
+        place = I.add(I.mul(I.div(unit, GROUP), self.total), row)
+        return self.b.let(I.add(I.mul(place, KEPT[self.mode] * GROUP), I.rem(unit, GROUP)))
+
 
 # ---------------------------------------------------------------------------------------------- forward
 class _Forward(_Writer):
@@ -328,19 +256,43 @@ class _Forward(_Writer):
 
     def body(self):
         b = self.b
+        self.pack()
         self.copy_rows("last", 0, "state", 0, L.END)
         if self.mode == "lstm":
             self.copy_rows("last_cell", 0, "cell", 0, L.END)
+        self.few = b.let(L.apply("le", I.sub(L.END, L.BEGIN), L.as_index(FEW)))
         with b.loop("begin_span", 0, self.steps, SPAN) as start:
             count = b.let(I.minimum(SPAN, I.sub(self.steps, start)))
-            with self.each_panel() as panel:
-                starts = [b.let(self.bias(panel, v)) for v in range(self.plan.vectors)]
-                with b.loop("projected_step", 0, count) as number:
-                    self.find_step(b.let(I.add(start, number)))
-                    self.each_block(lambda row, rows: self.project(panel, number, row, rows, starts))
+            with b.branch(self.few):
+                self.project_span(start, count)
             with b.loop("step", 0, count) as number:
-                self.find_step(b.let(I.add(start, number)))
+                t = b.let(I.add(start, number))
+                self.find_step(t)
+                self.own_depth = self.hidden
+                if "state" not in self.has:         # nothing to multiply in the first step
+                    self.own_depth = b.let(I.mul(self.hidden, I.minimum(t, 1)))
                 self.step(number)
+
+    def pack(self):
+        """Pack the weights where no launch did; of two chunks the second has its own behind those of the first."""
+        b, plan = self.b, self.plan
+        private = b.let(is_private(self.batch))
+        chunk = b.let(I.mul(private, I.minimum(L.BEGIN, 1)))
+        sizes = {"weight_ih": I.index("width"), "weight_hh": self.hidden}
+        self.packed = [b.let(I.mul(chunk, size_of(self.hidden, depth, plan))) for depth in sizes.values()]
+        with b.branch(L.apply("eq", private, L.as_index(1))):
+            for (weight, depth), packed, offset in zip(sizes.items(), ("packed_input", "packed"), self.packed):
+                with self.each_panel() as panel, b.loop(b.fresh("vector"), 0, plan.vectors) as vector:
+                    pack_vector(b, self.dtype, plan, self.gates, (panel, vector), depth, weight, packed, offset)
+
+    def project_span(self, start, count):
+        """The products of the inputs of some steps."""
+        b = self.b
+        with self.each_panel() as panel:
+            starts = [b.let(self.bias(panel, v)) for v in range(self.plan.vectors)]
+            with b.loop("projected_step", 0, count) as number:
+                self.find_step(b.let(I.add(start, number)))
+                self.each_block(lambda row, rows: self.project(panel, number, row, rows, starts))
 
     def bias(self, panel, vector):
         """What the sums of a gate start from: the biases; for a GRU's new value only that of the input."""
@@ -361,16 +313,20 @@ class _Forward(_Writer):
         at = I.add(I.mul(I.add(I.mul(panel, SPAN), number), self.batch), row)
         return I.mul(at, self.plan.width)
 
+    def inputs(self, panel, row):
+        """The factor of the inputs."""
+        width = I.index("width")
+        source = self.b.let(I.mul(I.add(self.first, row), width))
+        base = self.b.let(I.add(self.packed[0], I.mul(panel, width, self.plan.width)))
+        return "packed_input", base, width, "input", lambda i: I.add(source, I.mul(width, i))
+
     def project(self, panel, number, row, rows, starts):
-        b, width = self.b, I.index("width")
-        base = b.let(self.place(panel, number, row))
-        source = b.let(I.mul(I.add(self.first, row), width))
+        base = self.b.let(self.place(panel, number, row))
 
         def store(i, vector, value):
-            b.store("projected", I.add(base, i * self.plan.width + vector * self.plan.lanes), value)
+            self.b.store("projected", I.add(base, i * self.plan.width + vector * self.plan.lanes), value)
 
-        self.product(rows, "packed_input", panel, width, "input", lambda i: I.add(source, I.mul(width, i)),
-                     lambda i, vector: starts[vector], store)
+        self.product(rows, FEW, [self.inputs(panel, row)], lambda i, vector: starts[vector], store)
 
     def step(self, number):
         if "before" in self.has:
@@ -381,28 +337,63 @@ class _Forward(_Writer):
 
     def block(self, panel, number, row, rows):
         """The sums of some rows for a panel, then their cells: in two passes, so that the processor has the
-        first part of the next row to do while it waits for one."""
+        first part of the next row to do while it waits for one. What the cells write is fetched before, as the
+        weights have pushed it out of the nearest cache, and stores wait for their lines one by one."""
         b, plan = self.b, self.plan
-        given = b.let(self.place(panel, number, row))
-        has_bias = self.mode == "gru" and "bias_hh" in self.has
-        apart = self.one_bias("bias_hh", panel, 2) if has_bias else self.zeros()
-
-        def start(i, vector):
-            if self.mode == "gru" and vector == 2:
-                return apart
-            return self.vector("projected", I.add(given, i * plan.width + vector * plan.lanes), None)
-
-        self.product(rows, "packed", panel, self.hidden, "last",
-                     lambda i: I.mul(I.add(row, i), self.hidden), start, self.store_sum)
+        self.sum_up(panel, number, row, rows)
         unit = b.let(I.mul(panel, plan.units * plan.lanes))
+        with b.branch(L.apply("not", self.few)):
+            self.each_row(rows, unit, lambda r, n, first, mask: self.near(row, r, first))
         if self.mode == "lstm":
             self.each_row(rows, unit, lambda r, n, first, mask: self.lstm_gates(row, r, first, mask))
             self.each_row(rows, unit, lambda r, n, first, mask: self.lstm_output(row, r, first, mask))
         elif self.mode == "gru":
             self.each_row(rows, unit, lambda r, n, first, mask: self.gru_gates(row, r, first, mask))
-            self.each_row(rows, unit, lambda r, n, first, mask: self.gru_output(row, r, first, mask, given))
+            self.each_row(rows, unit, lambda r, n, first, mask: self.gru_output(row, r, first, mask))
         else:
             self.each_row(rows, unit, lambda r, n, first, mask: self.plain(row, r, n, first, mask))
+
+    def sum_up(self, panel, number, row, rows):
+        """The sums of some rows for a panel."""
+        b, plan, gru = self.b, self.plan, self.mode == "gru"
+        apart = self.one_bias("bias_hh", panel, 2) if gru and "bias_hh" in self.has else self.zeros()
+        base = b.let(I.add(self.packed[1], I.mul(panel, self.hidden, plan.width)))
+        own = "packed", base, self.own_depth, "last", lambda i: I.mul(I.add(row, i), self.hidden)
+
+        def part(sums):
+            """The sum of a GRU's new value begins anew."""
+            for i, of_row in enumerate(sums):
+                b.store("given", L.as_index(i * plan.lanes), of_row[2])
+                b.assign(of_row[2], apart)
+
+        with b.branch(self.few):
+            given = b.let(self.place(panel, number, row))
+            if gru:
+                with b.loop(b.fresh("r"), 0, rows) as r:
+                    new = self.vector("projected", I.add(given, self.sums_at(r, 2)), None)
+                    b.store("given", I.mul(r, plan.lanes), new)
+
+            def start(i, vector):
+                if gru and vector == 2:
+                    return apart
+                return self.vector("projected", I.add(given, i * plan.width + vector * plan.lanes), None)
+
+            self.product(rows, FEW, [own], start, self.store_sum)
+        with b.branch(L.apply("not", self.few)):
+            starts = [b.let(self.bias(panel, v)) for v in range(plan.vectors)]
+            self.product(rows, plan.rows, [self.inputs(panel, row), own], lambda i, vector: starts[vector],
+                         self.store_sum, part if gru else None)
+
+    def near(self, row, r, first):
+        """Fetch what a cell writes."""
+        b, (place, state) = self.b, self.here(row, r, first)
+        if "gates" in self.has:
+            base = self.kept_at(self.at, first)
+            for number in range(KEPT[self.mode]):
+                b.prefetch("gates", I.add(base, number * GROUP), write=True)
+        b.prefetch("output", place, write=True)
+        if self.mode == "lstm":
+            b.prefetch("last_cell", state, write=True)
 
     def here(self, row, r, first):
         """(a unit's place in what has a row a step, in the states)."""
@@ -415,23 +406,21 @@ class _Forward(_Writer):
         return [self.vector("sums", self.sums_at(r, v), None) for v in range(count)]
 
     def keep(self, first, mask, values):
-        """Store values of gates (number -> value) for backward."""
+        """Store values (number -> value) for backward."""
         if "gates" not in self.has:
             return
-        base = self.b.let(I.mul(self.at, KEPT[self.mode]))
-        for gate, value in values.items():
-            self.b.store("gates", I.add(I.mul(I.add(base, gate), self.hidden), first), value, mask)
+        base = self.kept_at(self.at, first)
+        for number, value in values.items():
+            self.b.store("gates", I.add(base, number * GROUP), value, mask)
 
     def lstm_gates(self, row, r, first, mask):
         b = self.b
-        place, state = self.here(row, r, first)
+        _, state = self.here(row, r, first)
         before = self.vector("last_cell", state, mask)
         take, keep, new, give, cell = cells.lstm_gates(b, self.own(r, 4), before)
         b.store("last_cell", state, cell, mask)
         b.store("sums", self.sums_at(r, 0), give)
-        if "cells" in self.has:
-            b.store("cells", place, before, mask)
-        self.keep(first, mask, dict(enumerate((take, keep, new, give))))
+        self.keep(first, mask, dict(enumerate((take, keep, new, give, before))))
 
     def lstm_output(self, row, r, first, mask):
         place, state = self.here(row, r, first)
@@ -446,10 +435,10 @@ class _Forward(_Writer):
             self.b.store("sums", self.sums_at(r, vector), value)
         self.keep(first, mask, dict(enumerate(both)))
 
-    def gru_output(self, row, r, first, mask, given):
+    def gru_output(self, row, r, first, mask):
         place, state = self.here(row, r, first)
         reset, update, own = self.own(r, 3)
-        new = self.vector("projected", I.add(given, self.sums_at(r, 2)), None)
+        new = self.vector("given", I.mul(r, self.plan.lanes), None)
         new, out = cells.gru_output(self.b, reset, update, new, own, self.vector("last", state, mask))
         self.b.store("output", place, out, mask)
         self.keep(first, mask, {2: new, 3: own})
@@ -480,15 +469,18 @@ class _Backward(_Writer):
             self.step()
 
     def step(self):
-        b = self.b
+        b, lanes = self.b, self.plan.lanes
+        whole = b.let(I.mul(I.div(self.hidden, lanes), lanes))
+        mask = b.let(I.lanes_below(I.sub(self.hidden, whole), lanes))
         with b.loop("row", L.BEGIN, self.stop) as row:
-            here = b.let(I.add(self.first, row))
-            wide = b.let(I.mul(here, self.depth))
-            self.place = b.let(I.mul(here, self.hidden))
+            self.here = b.let(I.add(self.first, row))
+            wide = b.let(I.mul(self.here, self.depth))
+            self.place = b.let(I.mul(self.here, self.hidden))
             self.state = b.let(I.mul(row, self.hidden))
-            self.kept = b.let(I.mul(self.place, KEPT[self.mode])) if KEPT[self.mode] else None
-            with b.loop("unit", 0, self.hidden, kind="vector") as unit:
-                self.cell(unit, wide)
+            with b.loop("unit", 0, whole, lanes) as unit:
+                self.cell(unit, wide, None)
+            with b.branch(L.apply("lt", whole, self.hidden)):
+                self.cell(whole, wide, mask)
         source = "of_own" if self.mode == "gru" else "of_projected"
         with self.each_panel() as panel:
             self.each_block(lambda row, rows: self.block(panel, row, rows, source))
@@ -496,17 +488,15 @@ class _Backward(_Writer):
     def block(self, panel, row, rows, source):
         """The gradient of the state before; of a GRU it has a part already."""
         b, plan = self.b, self.plan
-        later = b.let(I.mul(I.add(self.first, row, self.ahead), self.hidden))
-        kept, count = ("gates", KEPT[self.mode]) if KEPT[self.mode] else ("output", 1)
+        later = b.let(I.mul(I.add(self.first, row, self.ahead), self.depth))
 
         def fetch(k, rows):
-            """Bring near what these rows read and write in the next step, a little at each k."""
-            b.prefetch(kept, I.add(I.mul(later, count), I.mul(k, rows * count // self.gates)))
-            b.prefetch("of_projected", I.add(I.mul(later, self.gates), I.mul(k, rows)), write=True)
+            """Bring near what these rows write in the next step, a little at each k."""
+            b.prefetch("of_projected", I.add(later, I.mul(k, rows)), write=True)
 
-        self.product(rows, "packed", panel, self.depth, source,
-                     lambda i: I.mul(I.add(self.first, row, i), self.depth), lambda i, v: self.zeros(),
-                     self.store_sum, fetch)
+        factor = ("packed", b.let(I.mul(panel, self.depth, plan.width)), self.depth, source,
+                  lambda i: I.mul(I.add(self.first, row, i), self.depth))
+        self.product(rows, plan.rows, [factor], lambda i, v: self.zeros(), self.store_sum, fetch=fetch)
 
         def finish(r, number, first, mask):
             place = b.let(I.add(I.mul(I.add(row, r), self.hidden), first))
@@ -517,25 +507,27 @@ class _Backward(_Writer):
 
         self.each_row(rows, b.let(I.mul(panel, plan.units * plan.lanes)), finish)
 
-    def load(self, buffer, base, unit):
-        return self.b.load(buffer, I.add(base, unit), self.dtype)
-
-    def cell(self, unit, wide):
-        """The gradients of one unit's gates in one row."""
+    def cell(self, unit, wide, mask):
+        """The gradients of a vector of units' gates in one row."""
         b, mode = self.b, self.mode
-        grad = b.add(self.load("of_output", self.place, unit), self.load("of_hidden", self.state, unit))
+        here, state = I.add(self.place, unit), I.add(self.state, unit)
+        grad = b.add(self.vector("of_output", here, mask), self.vector("of_hidden", state, mask))
         before = of_cell = None
         if KEPT[mode]:
-            kept = [self.load("gates", I.add(self.kept, I.mul(self.hidden, gate)), unit)
-                    for gate in range(KEPT[mode])]
-            before = self.load("cells" if mode == "lstm" else "before", self.place, unit)
+            base = self.kept_at(self.here, unit)
+            later = self.kept_at(I.add(self.here, self.ahead), unit)
+            kept = []
+            for number in range(KEPT[mode]):
+                b.prefetch("gates", I.add(later, number * GROUP))
+                kept.append(self.vector("gates", I.add(base, number * GROUP), mask))
+            before = kept.pop() if mode == "lstm" else self.vector("before", here, mask)
         else:
-            kept = [self.load("output", self.place, unit)]
+            kept = [self.vector("output", here, mask)]
         if mode == "lstm":
-            of_cell = self.load("of_cell", self.state, unit)
+            of_cell = self.vector("of_cell", state, mask)
         of_given, of_own, of_before = cells.backward(b, mode, grad, kept, before, of_cell)
         for buffer, values in (("of_projected", of_given), ("of_own", of_own)):
             for gate, value in enumerate(values):
-                b.store(buffer, I.add(wide, I.mul(self.hidden, gate), unit), value)
+                b.store(buffer, I.add(wide, I.mul(self.hidden, gate), unit), value, mask)
         if of_before is not None:
-            b.store("of_cell" if mode == "lstm" else "of_hidden", I.add(self.state, unit), of_before)
+            b.store("of_cell" if mode == "lstm" else "of_hidden", state, of_before, mask)

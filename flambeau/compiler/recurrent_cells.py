@@ -7,36 +7,72 @@ A gate is a quotient of an exponential, and divisions are what a processor is sl
 
 import functools
 
-from flambeau.compiler.math_exponential import expm1_parts
-from flambeau.compiler.math_values import Value, at_least, at_most, fma, select
-from flambeau.types.dtype import float32
+from flambeau.compiler.math_exponential import expm1_parts, scale_factor
+from flambeau.compiler.math_values import LOG2_E, Value, at_least, at_most, fma, polynomial, select
+from flambeau.types.dtype import float32, float64
+
+_LIMITS = {float32: 43.0, float64: 340.0}
+
+# (2^f - 1) / f for |f| <= 1/2, lowest power first: to 2^-23.0 of 2^f, and to 2^-25.5 of itself
+_POWER = (0.693147003650665283203125, 0.240222394466400146484375, 0.055507361888885498046875,
+          0.009671635925769805908203125, 0.001326454919762909412384033203125)
+_LESS = (0.693147182464599609375, 0.24022649228572845458984375, 0.0555035732686519622802734375,
+         0.00961823761463165283203125, 0.001339084585197269916534423828125,
+         0.000154035587911494076251983642578125)
 
 
-def _parts(x, factor):
-    """(e^(factor x) - 1, e^(factor x) + 1)."""
-    limit = 43.0 if x.dtype is float32 else 340.0
-    q, scale = expm1_parts(at_most(at_least(x * factor, -limit), limit))
-    return fma(q, scale, scale - 1), fma(q, scale, scale + 1)
+def _bounded(x, factor):
+    limit = _LIMITS[x.dtype] / abs(factor)
+    return at_most(at_least(x, -limit), limit)
+
+
+def _power_parts(x, factor):
+    """(f, s) with e^(factor x) = 2^f s and |f| <= 1/2, in single precision."""
+    slope, shifter = factor * float(LOG2_E), x.format.shifter
+    t = fma(x, slope, shifter)
+    return fma(x, slope, -(t - shifter)), scale_factor(t)
+
+
+def _above(x, factor):
+    """e^(factor x) + 1."""
+    x = _bounded(x, factor)
+    if x.dtype is float64:
+        q, scale = expm1_parts(x * factor)
+        return fma(q, scale, scale + 1)
+    f, scale = _power_parts(x, factor)
+    return fma(fma(f, polynomial(f, _POWER), 1.0), scale, 1.0)
+
+
+def _around(x):
+    """(e^(-2x) - 1, e^(-2x) + 1)."""
+    x = _bounded(x, -2.0)
+    if x.dtype is float64:
+        q, scale = expm1_parts(x * -2.0)
+    else:
+        f, scale = _power_parts(x, -2.0)
+        q = f * polynomial(f, _LESS)
+    less = fma(q, scale, scale - 1)
+    return less, less + 2
 
 
 def _two_gates(x, y):
     """sigmoid(x), sigmoid(y)."""
-    p, q = _parts(x, -1.0)[1], _parts(y, -1.0)[1]
+    p, q = _above(x, -1.0), _above(y, -1.0)
     both = 1 / (p * q)
     return both * q, both * p
 
 
 def _gate_and_level(x, y):
     """sigmoid(x), tanh(y)."""
-    p = _parts(x, -1.0)[1]
-    less, q = _parts(y, -2.0)
+    p = _above(x, -1.0)
+    less, q = _around(y)
     both = 1 / (p * q)
     return both * q, -less * (both * p)
 
 
 def _level(x):
     """tanh(x)."""
-    less, more = _parts(x, -2.0)
+    less, more = _around(x)
     return -less / more
 
 

@@ -1,4 +1,4 @@
-"""Recurrent networks: for each layer one product of all its inputs, then all its steps in one kernel.
+"""Recurrent networks: for each layer and direction one kernel for all its steps.
 
 Sequences are (time, batch, width), or (batch, time, width) with `batch_first`; without a batch axis (time,
 width).
@@ -320,13 +320,14 @@ class RNNBase(Module):
         if not batched:
             input = input.unsqueeze(0 if self.batch_first else 1)
             hx = self._map(hx, lambda state: state.unsqueeze(1))
-        hx = self._first_state(input, None, hx)
+        fresh, hx = hx is None, self._first_state(input, None, hx)
         if self.batch_first:
             input = input.transpose(0, 1)
         time, batch = input.shape[:2]
         if time == 0:
             raise RuntimeError("Expected sequence length to be larger than 0 in RNN")
-        rows, last = self._layers(input.reshape(time * batch, self.input_size), even_starts(time, batch), hx)
+        rows = input.reshape(time * batch, self.input_size)
+        rows, last = self._layers(rows, even_starts(time, batch), hx, fresh)
         output = rows.reshape(time, batch, rows.shape[1])
         if not batched:
             return output.squeeze(1), self._map(last, lambda state: state.squeeze(1))
@@ -334,13 +335,13 @@ class RNNBase(Module):
 
     def _forward_packed(self, packed, hx):
         data, sizes, order, back = packed
-        hx = self._first_state(data, sizes, self.permute_hidden(hx, order))
+        fresh, hx = hx is None, self._first_state(data, sizes, self.permute_hidden(hx, order))
         counts = sizes.tolist()
         if any(a < b for a, b in itertools.pairwise((*counts, 0))) or sum(counts) != data.shape[0]:
             raise RuntimeError(f"batch_sizes must not grow and add up to the {data.shape[0]} rows of data, got "
                                f"{counts}")
         starts = tensor([0, *itertools.accumulate(counts)], dtype=int64)
-        rows, last = self._layers(data, starts, hx)
+        rows, last = self._layers(data, starts, hx, fresh)
         return PackedSequence(rows, sizes, order, back), self.permute_hidden(last, back)
 
     def _map(self, state, function):
@@ -361,8 +362,8 @@ class RNNBase(Module):
         self.check_forward_args(input, hx, batch_sizes)
         return hx
 
-    def _layers(self, rows, starts, state):
-        """(the outputs of all steps (rows, directions * hidden), the last states)."""
+    def _layers(self, rows, starts, state, fresh):
+        """(the outputs of all steps (rows, directions * hidden), the last states); `fresh` where `state` is zero."""
         directions = 2 if self.bidirectional else 1
         states = state if self.mode == "LSTM" else (state,)
         finals = []
@@ -371,7 +372,7 @@ class RNNBase(Module):
             for direction in range(directions):
                 number = layer * directions + direction
                 output, *final = self._run(rows, starts, [part[number] for part in states],
-                                           self._all_weights[number], direction == 1)
+                                           self._all_weights[number], direction == 1, fresh)
                 outputs.append(output)
                 finals.append(final)
             rows = outputs[0] if directions == 1 else cat(outputs, 1)
@@ -380,11 +381,11 @@ class RNNBase(Module):
         last = tuple(stacked(parts) for parts in zip(*finals))
         return rows, last if self.mode == "LSTM" else last[0]
 
-    def _run(self, rows, starts, state, names, backwards):
+    def _run(self, rows, starts, state, names, backwards, fresh):
         """One layer in one direction: the outputs of all steps, then the last state."""
         weights = {kind: getattr(self, name) for kind, name in zip(self._kinds, names)}
         run = recurrent_gated if self.mode == "GRU" else recurrent_plain
-        return run(KERNELS[self.mode], rows, starts, *state, reverse=backwards, **weights)
+        return run(KERNELS[self.mode], rows, starts, *state, reverse=backwards, fresh=fresh, **weights)
 
 
 def refuse_projection(proj_size):

@@ -145,7 +145,8 @@ class GruGates(Step):
 
 # ------------------------------------------------------------------------------ whole sequences
 GATES = {"tanh": 1, "relu": 1, "lstm": 4, "gru": 3}
-KEPT = {"tanh": 0, "relu": 0, "lstm": 4, "gru": 4}      # values of each unit and step that backward needs
+KEPT = {"tanh": 0, "relu": 0, "lstm": 5, "gru": 4}      # values of each unit and step that backward needs
+GROUP = 16                  # units whose kept values stand together
 
 
 def check_layer(name, values):
@@ -175,7 +176,7 @@ class RecurrentLayer(Template):
     input (rows, width): one step after the other; step t has rows starts[t] to starts[t + 1], no more than
     the step before (packed sequences) nor than the batch. weight_ih (gates * hidden, width), weight_hh
     (gates * hidden, hidden), hidden and cell (batch, hidden), biases (gates * hidden). mode: 'tanh', 'relu',
-    'lstm' or 'gru'; `reverse` runs from the last step to the first.
+    'lstm' or 'gru'; `reverse` runs from the last step to the first; `fresh` says that the first states are zero.
 
     Gives output (rows, hidden), the last state of each sequence and, with `keep`, what backward needs; what
     there is none of is empty.
@@ -184,9 +185,9 @@ class RecurrentLayer(Template):
     internal = True
     kind = "scan"
     signature = ("input, weight_ih, weight_hh, starts, hidden, cell=None, bias_ih=None, bias_hh=None, "
-                 "mode='lstm', reverse=False, keep=True")
+                 "mode='lstm', reverse=False, keep=True, fresh=False")
     operands = ("input", "weight_ih", "weight_hh", "starts", "hidden", "cell", "bias_ih", "bias_hh")
-    outputs = ("output", "last", "last_cell", "gates", "before", "cells")
+    outputs = ("output", "last", "last_cell", "gates", "before")
     dtypes = (float32, float64)
     tolerance = ulps(256)
 
@@ -204,24 +205,23 @@ class RecurrentLayer(Template):
             for pair in pairs:
                 unify(*pair)
         each, lstm = (count, width), mode == "lstm"
-        kept = (count, KEPT[mode] * width) if keep and KEPT[mode] else none
-        return (each, hidden, hidden if lstm else none, kept, each if keep else none,
-                each if keep and lstm else none)
+        groups = (width + (GROUP - 1)) // GROUP
+        kept = (groups * count, KEPT[mode] * GROUP) if keep and KEPT[mode] else none
+        return each, hidden, hidden if lstm else none, kept, each if keep else none
 
     def infer_dtype(x, *others, **attributes):
         return x
 
-    def lower(planner, inputs, outputs, *, mode, reverse, keep, **attributes):
+    def lower(planner, inputs, outputs, *, mode, reverse, keep, fresh, **attributes):
         named = slots_of(RecurrentLayer, inputs, attributes)
-        planner.templates.recurrent.launch_layer(planner, mode, named, outputs, reverse, keep)
+        planner.templates.recurrent.launch_layer(planner, mode, named, outputs, reverse, keep, fresh)
 
     def derivative(grad, out, x, weight_ih, weight_hh, starts, hidden, cell=None, bias_ih=None, bias_hh=None,
                    *, mode, reverse):
         lstm = mode == "lstm"
         of_given, of_own, of_hidden, of_cell = recurrent_gradient(      # noqa: F821
             grad[0], grad[1], grad[2] if lstm else None, x, weight_ih, weight_hh, starts, hidden, cell,
-            bias_ih, bias_hh, out[0], out[3] if KEPT[mode] else None, out[4], out[5] if lstm else None, mode,
-            reverse)
+            bias_ih, bias_hh, out[0], out[3] if KEPT[mode] else None, out[4], mode, reverse)
         if mode != "gru":
             of_own = of_given
         of_weight_hh = recurrent_weight_gradient(of_own, out[4], out[0], hidden, starts,   # noqa: F821
@@ -242,8 +242,7 @@ class RecurrentGradient(Template):
     internal = True
     differentiable = False
     kind = "scan"
-    operands = ("of_output", "of_last", "of_last_cell", *RecurrentLayer.operands, "output", "gates", "before",
-                "cells")
+    operands = ("of_output", "of_last", "of_last_cell", *RecurrentLayer.operands, "output", "gates", "before")
     signature = ", ".join((*operands, "mode", "reverse"))
     outputs = ("of_projected", "of_own", "of_hidden", "of_cell")
     dtypes = (float32, float64)
@@ -257,7 +256,7 @@ class RecurrentGradient(Template):
                                      state if mode == "lstm" else none)]
 
     def recorded(self, values):
-        unused = ("output", "gates", "before", "cells")
+        unused = ("output", "gates", "before")
         return self.pack(step_by_step(**{n: v for n, v in values.items() if n not in unused}))
 
     def eager(self, values):
@@ -345,11 +344,12 @@ def stacked(states):
 
 
 def recurrent(mode, rows, starts, hidden, cell=None, *, weight_ih, weight_hh, bias_ih=None, bias_hh=None,
-              weight_hr=None, reverse=False):
+              weight_hr=None, reverse=False, fresh=False):
     """A whole layer in one direction: (output, last hidden) or, of an LSTM, (output, last hidden, last cell).
 
     rows (rows, width) are the inputs, one step after the other as `recurrent_layer` says; half precision is
-    computed in float32. weight_hr projects the output of an LSTM, which then goes step by step.
+    computed in float32. weight_hr projects the output of an LSTM, which then goes step by step. `fresh` says that
+    hidden and cell are zero: the first step has no product of the state.
     """
     dtype = rows.dtype
     if dtype.itemsize == 2:
@@ -362,7 +362,7 @@ def recurrent(mode, rows, starts, hidden, cell=None, *, weight_ih, weight_hh, bi
     else:
         operands = (rows, weight_ih, weight_hh, starts, hidden, cell, bias_ih, bias_hh)
         keep = _core.grad_mode() and any(x is not None and x.requires_grad for x in operands)
-        results = recurrent_layer(*operands, mode, reverse, keep)       # noqa: F821
+        results = recurrent_layer(*operands, mode, reverse, keep, fresh)       # noqa: F821
     results = results[:3 if mode == "lstm" else 2]
     return tuple(narrow(x, dtype) for x in results) if dtype.itemsize == 2 else results
 
