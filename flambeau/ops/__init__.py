@@ -4,7 +4,7 @@ from flambeau.ops import (activation, alignment, arithmetic, attention, bounds, 
                           create, distance, eigenpairs,
                           einstein_sum, elementwise, extreme, fourier, grid, image, index, join, linalg,
                           linalg_functions, linalg_lu, linalg_symmetric, loss, mathematics, matmul, normalize, norms, optimize,
-                          optimize_more, padding, places, pooling, products, random, recurrent, reduce, refusals,
+                          optimize_more, padding, places, pooling, powers, products, random, recurrent, reduce, refusals,
                           regression, reinterpret, resample, rounding, running, scan, scatter, segments, shape, sort, sparse_rows, special, special_bessel,
                           special_host, special_polynomials, spectrogram, statistics, structure, triangles,
                           view, window, windows)

@@ -119,6 +119,9 @@ def as_mask(input):
 
 def true_places(mask, coordinates=False):
     """The places where a bool tensor is true: row-major numbers (count,), or coordinates (count, rank)."""
+    found = _core.few_true_places(mask, coordinates)
+    if found is not NotImplemented:
+        return found
     mask = mask.detach()
     if mask.numel() == 0:
         return _blank(0, mask.ndim) if coordinates else _blank(0)

@@ -151,7 +151,7 @@ def _seen_as_complex(pairs, dtype):
     if strides[-1] != 1 or any(s % 2 for s in strides[:-1]):
         pairs = contiguous_copy(pairs)
         strides = pairs.stride()
-    return _core.from_memory(pairs.data_ptr(), 4 * pairs.numel(), pairs, pairs.shape[:-1],
+    return _core.from_memory(pairs.data_ptr(), pairs.element_size() * pairs.numel(), pairs, pairs.shape[:-1],
                              tuple(s // 2 for s in strides[:-1]), 0, dtype)
 
 

@@ -7,6 +7,7 @@ from flambeau.ops.matmul import matmul
 from flambeau.ops.reduce import sum as total
 from flambeau.ops.spec import public
 from flambeau.ops.view import expand, permute, reshape
+from flambeau.runtime import _core
 from flambeau.runtime._core import Tensor
 
 
@@ -21,7 +22,17 @@ def einsum(equation, *operands):
         equation, operands = _from_lists((equation, *operands))
     elif len(operands) == 1 and isinstance(operands[0], (tuple, list)):
         operands = tuple(operands[0])
+    key = None
+    if len(operands) == 2 and _core.takes_native(operands):
+        key = equation, operands[0].shape, operands[1].shape
+        if key in _PAIRS:
+            return _PAIRS[key](*operands)
     inputs, output = _parse(equation, operands)
+    if key is not None and _is_plain_pair(inputs, output, operands):
+        if len(_PAIRS) >= MOST_PAIRS:
+            _PAIRS.clear()
+        _PAIRS[key] = Pair(*inputs, dict(zip(inputs[0], key[1])) | dict(zip(inputs[1], key[2])), output, output)
+        return _PAIRS[key](*operands)
     operands = [_without_repeats(t, labels) for t, labels in zip(operands, inputs)]
     operands = _same_sizes(operands)
     current, labels = operands[0]
@@ -127,27 +138,71 @@ def _contract(x, labels_x, y, labels_y, later):
     """(product of two operands, its labels), summed over the labels that nobody needs later."""
     x, labels_x = _sum_out(x, labels_x, later | set(labels_y))
     y, labels_y = _sum_out(y, labels_y, later | set(labels_x))
-    shared = [l for l in labels_x if l in labels_y]
-    batch, summed = [l for l in shared if l in later], [l for l in shared if l not in later]
-    only_x, only_y = [l for l in labels_x if l not in shared], [l for l in labels_y if l not in shared]
-    sizes = dict(zip(labels_x, x.shape)) | dict(zip(labels_y, y.shape))
-    x = permute(x, tuple(labels_x.index(l) for l in batch + only_x + summed))
-    y = permute(y, tuple(labels_y.index(l) for l in batch + summed + only_y))
+    pair = Pair(labels_x, labels_y, dict(zip(labels_x, x.shape)) | dict(zip(labels_y, y.shape)), later)
+    return pair(x, y), pair.labels
 
-    def size(labels):
-        product = 1
-        for l in labels:
-            product = product * sizes[l]
-        return product
 
-    shape = tuple(sizes[l] for l in batch + only_x + only_y)
-    if not summed:
-        x = reshape(x, tuple(sizes[l] for l in batch + only_x) + (1,) * len(only_y))
-        y = reshape(y, tuple(sizes[l] for l in batch) + (1,) * len(only_x) + tuple(sizes[l] for l in only_y))
-        return mul(x, y), batch + only_x + only_y
-    x = reshape(x, (size(batch), size(only_x), size(summed)) if batch else (size(only_x), size(summed)))
-    y = reshape(y, (size(batch), size(summed), size(only_y)) if batch else (size(summed), size(only_y)))
-    return reshape(matmul(x, y), shape), batch + only_x + only_y
+_PAIRS = {}         # (equation, sizes, sizes) -> the Pair that does it all
+MOST_PAIRS = 512
+
+
+def _is_plain_pair(inputs, output, operands):
+    """True where no label is repeated in an operand, broadcast, or in one operand alone and not in the result."""
+    sizes = [dict(zip(labels, x.shape)) for labels, x in zip(inputs, operands)]
+    if any(len(s) != len(labels) for s, labels in zip(sizes, inputs)):
+        return False
+    shared = sizes[0].keys() & sizes[1].keys()
+    return all(sizes[0][l] == sizes[1][l] for l in shared) and sizes[0].keys() ^ sizes[1].keys() <= set(output)
+
+
+class Pair:
+    """The product of two operands, summed over the labels they share that are not in `later`.
+
+    `sizes` by label. The result has the axes `labels`: those of `order` if that is given.
+    """
+
+    def __init__(self, labels_x, labels_y, sizes, later, order=None):
+        shared = [l for l in labels_x if l in labels_y]
+        batch, self.summed = [l for l in shared if l in later], [l for l in shared if l not in later]
+        only_x, only_y = [l for l in labels_x if l not in shared], [l for l in labels_y if l not in shared]
+        self.labels = batch + only_x + only_y
+        self.orders = [_order(labels_x, batch + only_x + self.summed), _order(labels_y, batch + self.summed + only_y)]
+        self.shapes = self._shapes(batch, only_x, only_y, lambda labels: [sizes[l] for l in labels])
+        self.shape = tuple(sizes[l] for l in self.labels)
+        self.last = None if order is None else _order(self.labels, order)
+        self.labels = self.labels if order is None else list(order)
+
+    def _shapes(self, batch, only_x, only_y, sizes):
+        """What both operands are reshaped to; a vector where the other operand is a matrix."""
+        if not self.summed:
+            return (*sizes(batch + only_x), *(1,) * len(only_y)), (*sizes(batch), *(1,) * len(only_x), *sizes(only_y))
+        lead, summed = ((product(sizes(batch)),) if batch else ()), product(sizes(self.summed))
+        x, y = (*lead, product(sizes(only_x)), summed), (*lead, summed, product(sizes(only_y)))
+        return (x, y[:-1]) if not batch and only_x and not only_y else (x, y)
+
+    def __call__(self, x, y):
+        x, y = (_arranged(*each) for each in zip((x, y), self.orders, self.shapes))
+        made = _arranged(matmul(x, y) if self.summed else mul(x, y), None, self.shape)
+        return made if self.last is None else permute(made, self.last)
+
+
+def product(sizes):
+    """The number of elements of some axes."""
+    number = 1
+    for size in sizes:
+        number = number * size
+    return number
+
+
+def _order(labels, wanted):
+    """The axes of `labels` in the order that is wanted; None where it is theirs."""
+    return None if list(labels) == list(wanted) else tuple(labels.index(l) for l in wanted)
+
+
+def _arranged(x, order, shape):
+    """x permuted and reshaped, as far as that changes anything."""
+    x = x if order is None else permute(x, order)
+    return x if tuple(x.shape) == tuple(shape) else reshape(x, tuple(shape))
 
 
 def _sum_out(x, labels, needed):

@@ -2,6 +2,7 @@
 
 from flambeau.base.errors import DTypeError, fail
 from flambeau.base.lazy import LazyModule
+from flambeau.ir.loops import Const
 from flambeau.ops.kinds import Elementwise
 from flambeau.ops.samples import binary_samples, positive_samples, ulps, unary_samples
 from flambeau.ops.spec import REGISTRY, op
@@ -310,7 +311,15 @@ class Pow(Binary):
         return numpy.power(input, exponent)
 
     def scalar(b, x, y):
-        return b.call("pow", x, y) if x.dtype.kind == "f" else integer_power(b, x, y)
+        if x.dtype.kind != "f":
+            return integer_power(b, x, y)
+        products = {1: x, 2: b.mul(x, x), 3: b.mul(b.mul(x, x), x)}     # as powers.py has them
+        if isinstance(y, Const) and y.value in products:
+            return products[y.value]
+        power = b.call("pow", x, y)
+        for exponent, product in products.items():
+            power = b.select(b.eq(y, number(b, exponent, x)), product, power)
+        return power
 
     def derivative(grad, out, x, y):
         from flambeau.ops.mathematics import log

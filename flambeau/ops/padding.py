@@ -5,6 +5,7 @@
 
 from flambeau.base.errors import ArgumentError, ShapeError, fail
 from flambeau.base.lazy import LazyModule
+from flambeau.ops import plans
 from flambeau.ops.create import full, iota
 from flambeau.ops.elementwise import EVERY
 from flambeau.ops.held import check_held
@@ -13,9 +14,10 @@ from flambeau.ops.interpose import visible
 from flambeau.ops.join import cat
 from flambeau.ops.kinds import Composite
 from flambeau.ops.samples import ulps, unary_samples
-from flambeau.ops.spec import as_int, op, public
+from flambeau.ops.spec import REGISTRY, as_int, op, public
 from flambeau.ops.structure import LARGE, flip
 from flambeau.ops.view import narrow
+from flambeau.ops.write import write
 from flambeau.runtime import _core
 from flambeau.types.dtype import int64
 from flambeau.types.shape import show_shape
@@ -46,6 +48,8 @@ def pad(input, pad, mode="constant", value=None):
         check_pad(input, pad, mode, value)
     value = 0 if value is None else check_held("pad", value, input.dtype)
     if mode == "constant" and input.dtype.kind != "c" and min(pad, default=0) >= 0:
+        if input.numel() >= LARGE and _core.takes_native((input,)) and not input.is_shape_only:
+            return padded_in_memory(input, pad, value)
         return _constant_pad(input, pad, value)         # noqa: F821
     return padded(input, pad, mode, value)
 
@@ -53,6 +57,21 @@ def pad(input, pad, mode="constant", value=None):
 def sides(input, pad):
     """(axis, before, after) of each pair."""
     return [(input.ndim - 1 - i // 2, pad[i], pad[i + 1]) for i in range(0, len(pad), 2)]
+
+
+def padded_in_memory(input, pad, value):
+    """A large real tensor copied into the middle of constants."""
+    shape, place = list(input.shape), [0] * input.ndim
+    for axis, before, after in sides(input, pad):
+        shape[axis], place[axis] = before + shape[axis] + after, before
+    made = full(tuple(shape), value, input.dtype)
+    strides = made.stride()
+    first = sum(at * step for at, step in zip(place, strides))
+    write(_core.view_of(made, tuple(input.shape), strides, first), input.detach())
+    made._reset_version()
+    if input.requires_grad and _core.grad_mode():
+        plans.record_python(REGISTRY["_constant_pad"], (input,), made, {"pad": pad, "value": value})
+    return made
 
 
 def padded(input, pad, mode, value):

@@ -13,8 +13,10 @@ from flambeau.ops.join import cat
 from flambeau.ops.kinds import broadcast
 from flambeau.ops.out import with_out
 from flambeau.ops.scatter import as_numbers, front, same_dtype, scatter_rows
-from flambeau.ops.spec import FUNCTIONS, public
+from flambeau.ops.spec import FUNCTIONS, QUICK, public
 from flambeau.ops.view import clone, expand, narrow, reshape
+from flambeau.runtime import _core
+from flambeau.runtime._core import Tensor
 from flambeau.types.dtype import bool_, int32, int64
 from flambeau.types.shape import normalize_axis, numel
 
@@ -167,6 +169,16 @@ def index_put(input, indices, values, accumulate=False):
     places, shape = flat_places("index_put", tuple(input.shape), tuple(indices))
     source = reshape(expand(values, shape), (-1,))
     return flat_put(input, reshape(places, (-1,)), source, "add" if accumulate else "set")
+
+
+def _put_natively(self, indices=None, values=None, *rest, **named):
+    """index_put_ of few elements, without a record; False where that is not it."""
+    if rest or named or not isinstance(values, Tensor) or not isinstance(indices, (tuple, list)):
+        return False
+    return _core.put_indexed(self, tuple(indices), values)
+
+
+QUICK["index_put_"] = _put_natively
 
 
 @public()

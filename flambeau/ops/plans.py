@@ -184,9 +184,9 @@ def remember(operation, args, kwargs, values, result=None):
     """Let the native path find the plan of a call like this one next time."""
     plan = _LAST.plans.pop(operation, None)
     given = (*args, *kwargs.values())
-    if plan is None or len(given) > 16 or (kwargs and operation.native.operand_mask >> len(args)):
+    if plan is None or len(given) > 16:
         return
-    mask = operation.native.operand_mask
+    mask = _core.mask_of_call(operation.native, len(args), tuple(kwargs))
     operands = []
     for i, g in enumerate(given):
         if isinstance(g, (tuple, list)) and g and isinstance(g[0], Tensor):
@@ -196,11 +196,14 @@ def remember(operation, args, kwargs, values, result=None):
     wanted, _ = operation.split(values)
     if any(isinstance(o, Tensor) and o.numel() == 0 for o in operands):
         return
-    if len(operands) != len(wanted) or any(a is not b for a, b in zip(operands, wanted)):
+    if len(operands) > len(wanted) or any(a is not b for a, b in zip(operands, wanted)):
+        return
+    rest = tuple(wanted[len(operands):])            # numbers that the signature of the op gives
+    if not all(type(r) in (int, float, bool) and any(r is d for d in operation.parameters.values()) for r in rest):
         return
     key = _core.signature_of(given, mask, tuple(kwargs) or None)
     if key is not None:
-        operation.native.plans[key] = plan
+        operation.native.plans[key] = (plan, rest) if rest else plan
         if operation.looks_at_sizes:
             plan.allow_sizes(tuple(o for o in operands if isinstance(o, Tensor)))
 

@@ -1,18 +1,22 @@
 """Products of vectors, matrices and tensors beside `matmul`: plain functions over ops."""
 
 from flambeau.base.errors import ShapeError, fail
+from flambeau.base.lazy import LazyModule
 from flambeau.ops.complex_kernels import conjugate
-from flambeau.ops.elementwise import mul
+from flambeau.ops.elementwise import NUMBERS, mul
 from flambeau.ops.interpose import visible
+from flambeau.ops.kinds import Composite
 from flambeau.ops.matmul import bmm, matmul, same_dtype
 from flambeau.ops.out import with_out
 from flambeau.ops.reduce import sum as total
-from flambeau.ops.shape import parts
-from flambeau.ops.spec import public
-from flambeau.ops.triangles import _diagonal_matrix
+from flambeau.ops.samples import ulps
+from flambeau.ops.shape import diagonal, parts
+from flambeau.ops.spec import op, public
 from flambeau.ops.view import permute, reshape, unsqueeze
 from flambeau.runtime._core import Tensor
 from flambeau.types.shape import normalize_axis, show_shape
+
+numpy = LazyModule("numpy")
 
 
 def expect_rank(name, ranks, *tensors):
@@ -33,14 +37,34 @@ def expect_size(name, got, want):
 
 
 # ------------------------------------------------------------------------------ vectors
-@public(method=True)
-@with_out
-@visible
-def dot(input, tensor):
+@op
+class Dot(Composite):
     """The sum of products of two vectors of one length."""
-    expect_rank("dot", 1, input, tensor)
-    expect_size("dot", input.shape[0], tensor.shape[0])
-    return total(mul(input, tensor), dtype=input.dtype)
+
+    signature = "input, tensor"
+    operands = ("input", "tensor")
+    dtypes = NUMBERS
+    tolerance = ulps(64)
+    shapes = ((5,), (33,))
+    looks_at_sizes = True
+    inplace = False
+
+    def samples(rng, shape):
+        return [rng.uniform(-3, 3, shape) for _ in range(2)]
+
+    def prepare(self, values):
+        input, tensor = values["input"], values["tensor"]
+        expect_rank("dot", 1, input, tensor)
+        sizes = input.shape[0], tensor.shape[0]
+        if all(isinstance(size, int) for size in sizes):        # while tracing, the product makes them one
+            expect_size("dot", *sizes)
+        return values
+
+    def compute(input, tensor):
+        return total(mul(input, tensor), dtype=input.dtype)
+
+    def reference(input, tensor):
+        return numpy.dot(input, tensor)
 
 
 @public(method=True)
@@ -48,7 +72,7 @@ def dot(input, tensor):
 @visible
 def vdot(input, other):
     """The sum of products of two vectors (of the conjugate of the first)."""
-    return dot(conjugate(input), other)
+    return dot(conjugate(input), other)             # noqa: F821
 
 
 @public(method=True, aliases=("ger",))
@@ -184,7 +208,7 @@ def trace(input):
     """The sum of the diagonal of a matrix."""
     if input.ndim != 2:
         fail("trace", "expected a matrix", show_shape(input.shape), kind=ShapeError)
-    return total(_diagonal_matrix(input))
+    return total(diagonal(input))
 
 
 @public(method=True)

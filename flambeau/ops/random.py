@@ -20,7 +20,7 @@ FIRST, SECOND = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
 
 
 def mix(bits):
-    """SplitMix64's finaliser on a Python int."""
+    """SplitMix64's finaliser on a Python int, as kernels and generators compute it."""
     bits &= (1 << 64) - 1
     bits = ((bits ^ (bits >> 30)) * FIRST) & ((1 << 64) - 1)
     bits = ((bits ^ (bits >> 27)) * SECOND) & ((1 << 64) - 1)

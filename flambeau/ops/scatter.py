@@ -18,7 +18,7 @@ from flambeau.ops.interpose import visible
 from flambeau.ops.out import with_out
 from flambeau.ops.samples import ulps
 from flambeau.ops.shape import own_memory, put_view
-from flambeau.ops.spec import FUNCTIONS, INPLACE, REGISTRY, op, public
+from flambeau.ops.spec import FUNCTIONS, INPLACE, QUICK, REGISTRY, op, public
 from flambeau.ops.trace import unify
 from flambeau.ops.view import Slice, clone, expand, reshape, slice_
 from flambeau.ops.write import write
@@ -30,6 +30,7 @@ from flambeau.types.shape import normalize_axis
 numpy = LazyModule("numpy")
 
 REDUCTIONS = {"sum": "add", "mean": "add", "prod": "mul", "amax": "max", "amin": "min"}
+FEW = 4096          # places that are written without a kernel
 OLD_REDUCTIONS = {"add": "add", "multiply": "mul"}
 
 
@@ -370,6 +371,11 @@ def scatter(input, dim, index, src=None, *, value=None, reduce=None):
     if reduce is not None and reduce not in OLD_REDUCTIONS:
         fail("scatter", "reduce argument must be either add or multiply", reduce)
     mode = "set" if reduce is None else OLD_REDUCTIONS[reduce]
+    if mode == "set" and _core.writes_directly((input, index, source)) and index.numel() <= FEW:
+        made = clone(input)
+        if _core.put_along(made, dim, index, source):
+            made._reset_version()
+            return made
     if not isinstance(source, Tensor):
         source = expand(number_as(source, input), tuple(index.shape))
     same_dtype("scatter", input, source)
@@ -378,6 +384,16 @@ def scatter(input, dim, index, src=None, *, value=None, reduce=None):
         return as_numbers(lambda t, s: scatter_elements(t, dim, index, s, mode))(target, source)
 
     return scattered("scatter", input, dim, index, source, apply)
+
+
+def _scattered_natively(self, dim=None, index=None, src=None, *rest, **named):
+    """scatter_ of few elements, without a record; False where that is not it."""
+    if rest or (named and (src is not None or tuple(named) != ("value",))) or not isinstance(index, Tensor):
+        return False
+    return _core.put_along(self, dim, index, named["value"] if named else src)
+
+
+QUICK["scatter_"] = _scattered_natively
 
 
 @public(inplace=True)

@@ -17,6 +17,7 @@ from flambeau.ops.samples import unary_samples
 from flambeau.ops.spec import FUNCTIONS, REGISTRY, as_int, op, public
 from flambeau.ops.strided import as_strided, overlaps, strided_put
 from flambeau.ops.view import clone, expand, narrow, permute, reshape, slice_, transpose, unslice, unsqueeze
+from flambeau.ops.write import write
 from flambeau.runtime import _core
 from flambeau.runtime._core import Tensor
 from flambeau.types.dim import minimum
@@ -384,6 +385,9 @@ atleast_3d = at_least("atleast_3d", lambda x: x if x.ndim > 2 else unsqueeze(x, 
 @public()
 def unbind(input, dim=0):
     """The slices along `dim` as a tuple."""
+    found = _core.axis_parts(input, dim, None)
+    if found is not NotImplemented:
+        return found
     if input.ndim == 0:
         fail("unbind", "Dimension specified as 0 but tensor has no dimensions", kind=IndexError)
     dim = normalize_axis(dim, input.ndim, "unbind")
@@ -392,6 +396,9 @@ def unbind(input, dim=0):
 
 def parts(input, dim, sizes):
     """Neighbouring parts of these sizes along `dim`."""
+    known = _core.axis_parts(input, dim, tuple(sizes))
+    if known is not NotImplemented:
+        return known
     found, at = [], 0
     for size in sizes:
         found.append(part(input, dim, slice(at, at + size)))
@@ -402,6 +409,10 @@ def parts(input, dim, sizes):
 @public(aliases=("unsafe_split",))
 def split(tensor, split_size_or_sections=None, dim=0, *, split_size=None):
     """Parts of `split_size` along `dim` (the last may be smaller), or of the sizes of a list."""
+    if type(split_size_or_sections) in (int, tuple) and split_size is None:
+        found = _core.axis_parts(tensor, dim, split_size_or_sections)
+        if found is not NotImplemented and found:
+            return found
     sizes = as_int(split_size_or_sections if split_size is None else split_size)
     if not isinstance(sizes, int):
         return split_with_sizes(tensor, sizes, dim)
@@ -438,7 +449,8 @@ def chunk(input, chunks, dim=0):
     size = -(-input.shape[dim] // chunks)
     if size == 0:
         return parts(input, dim, [0] * chunks)
-    return split(input, size, dim)
+    found = _core.axis_parts(input, dim, size)
+    return split(input, size, dim) if found is NotImplemented else found
 
 
 def _split_axis(name, input, dim):
@@ -508,6 +520,13 @@ def diag_embed(input, offset=0, dim1=-2, dim2=-1):
     count, step = input.shape[-1], ("slice", 0, 0, 1)
     if count != 0:
         step = ("slice", first, first + (count - 1) * (size + 1) + 1, size + 1)
+    if not lead and _core.writes_directly((input,)):
+        made = _core.empty_strided((size, size), None, input.dtype)
+        if not _core.fill(made, 0):
+            write(made, 0)
+        write(_core.view_of(made, (count,), (size + 1,), first), input)
+        made._reset_version()
+        return made if dim1 < dim2 else transpose(made, 0, 1)
     flat = unslice(input, (*lead, size * size), (*map(every, lead), step))
     return movedim(reshape(flat, (*lead, size, size)), (-2, -1), (dim1, dim2))
 

@@ -46,6 +46,7 @@ class Op:
     outputs = None
     differentiable = True
     internal = False            # not a name of `flambeau`, nor a method
+    inplace = True              # an elementwise or composite op has a method with an underscore, too
     remembered = True           # a call may be found by its signature next time, without `prepare`
     looks_at_sizes = False      # `prepare` refuses or changes sizes: only calls with sizes it has seen are found again
     alias_names = ()
@@ -70,6 +71,7 @@ class Op:
                                                     if n in _SIZES and n not in self.operands)
         self.native = _core.NativeOp(self, self.name, self.native_arity(), self.differentiable, mask,
                                      inspect.cleandoc(type(self).__doc__ or ""))
+        self.native.number_names = frozenset(self.operands if self.numbers else ())
         self.function = self.native.function()
         self.derivative_roles = None if self.derivative is None else _roles(self.derivative)
 
@@ -203,6 +205,7 @@ def op(cls):
 FUNCTIONS = {}      # name -> function: public operations that are plain Python over ops
 METHODS = {}        # the ones of them that are Tensor methods too
 INPLACE = {}        # name with underscore -> function(tensor, ...) whose result the method writes into the tensor
+QUICK = {}          # the ones of them that a function(tensor, ...) may do at once; it answers False where it has not
 WRITERS = {}        # name with underscore -> function(tensor, ...) that writes into the tensor itself
 
 

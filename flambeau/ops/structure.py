@@ -7,6 +7,7 @@ from flambeau.base.lazy import LazyModule
 from flambeau.ops import plans
 from flambeau.ops import shape as shapes
 from flambeau.ops import view as views
+from flambeau.ops.chosen import as_mask, true_places
 from flambeau.ops.create import full, iota
 from flambeau.ops.elementwise import EVERY, cast, where
 from flambeau.ops.index import index_select
@@ -18,7 +19,7 @@ from flambeau.ops.samples import ulps, unary_samples
 from flambeau.ops.shape import atleast_1d, atleast_2d, atleast_3d, only_tensors, ravel, tensor_list
 from flambeau.types.device import placed
 from flambeau.types.dtype import bool_
-from flambeau.ops.spec import FUNCTIONS, INPLACE, REGISTRY, as_int, op, public, write_out
+from flambeau.ops.spec import FUNCTIONS, INPLACE, REGISTRY, Op, as_int, op, public, write_out
 from flambeau.ops.view import clone, expand, permute, reshape, slice_, transpose, unsqueeze
 from flambeau.ops.wrapped import is_wrapped
 from flambeau.ops.write import number_in_memory, write
@@ -67,7 +68,10 @@ def flip(input, *args, dims=()):
 
     The copy of a permuted tensor without gaps lies in memory in the order of its source.
     """
-    dims = normalize_axes(_sizes(args) or dims, input.ndim, "flip")
+    if len(args) == 1 and type(args[0]) is int and 0 <= args[0] < input.ndim:
+        dims = args
+    else:
+        dims = normalize_axes(_sizes(args) or dims, input.ndim, "flip")
     if not dims or not input.numel():
         return clone(input)
     order = _memory_order(input)
@@ -132,13 +136,29 @@ def _roll_axis(x, shift, dim):
     shift = shift % size if size else 0
     if not shift:
         return clone(x)
-    if _core.writes_directly((x,)) and (dim or x.numel() >= LARGE):
-        made, before = _core.empty_strided(tuple(x.shape), None, x.dtype), (slice(None),) * dim
-        write(made[(*before, slice(shift, None))], x[(*before, slice(size - shift))])
-        write(made[(*before, slice(shift))], x[(*before, slice(size - shift, None))])
+    if _core.takes_native((x,)) and (dim or x.numel() >= LARGE) and x.dtype.kind != "c" and not x.is_shape_only:
+        made, before, source = _core.empty_strided(tuple(x.shape), None, x.dtype), (slice(None),) * dim, x.detach()
+        write(made[(*before, slice(shift, None))], source[(*before, slice(size - shift))])
+        write(made[(*before, slice(shift))], source[(*before, slice(size - shift, None))])
         made._reset_version()
+        if x.requires_grad and _core.grad_mode():
+            plans.record_python(ROLLED, (x,), made, {"shift": shift, "dim": dim})
         return made
     return cat(tuple(reversed(shapes.parts(x, dim, (size - shift, shift)))), dim)
+
+
+class Rolled(Op):
+    """A roll along one axis, as the tape knows it."""
+
+    name = "roll"
+    derivative_in_python = True
+
+    @staticmethod
+    def derivative(grad, x, *, shift, dim):
+        return _roll_axis(grad, -shift, dim)
+
+
+ROLLED = Rolled()
 
 
 @public()
@@ -490,9 +510,8 @@ def where_(condition, input=None, other=None):
 
 
 def _places(condition):
-    from flambeau.ops.host import array_of, tensor_of
-    found = numpy.nonzero(numpy.atleast_1d(array_of(condition.detach())))
-    return tuple(tensor_of(places, int64) for places in found)
+    places = true_places(as_mask(condition.detach() if condition.ndim else reshape(condition.detach(), (1,))), coordinates=True)
+    return shapes.unbind(places, 1)
 
 
 # ---------------------------------------------------------------------------------- views as copies

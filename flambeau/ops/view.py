@@ -224,6 +224,8 @@ class Unslice(Indexed):
     def eager(self, values):
         from flambeau.ops.write import write
         grad, size, index = values["input"], values["size"], values["index"]
+        if grad.is_shape_only:
+            return _core.shape_only(size, grad.dtype)
         out = write(_core.empty_strided(size, None, grad.dtype), 0)
         window = _core.view_of(out, *Slice.view(size, out.stride(), 0, index))
         write(window, grad.detach())
@@ -373,6 +375,10 @@ def kept_strides(input):
 
 def contiguous(input, memory_format=None):
     """The tensor itself if it is row-major, or in the order that `memory_format` names; else a copy that is."""
+    if memory_format is None:
+        found = _core.row_major_form(copy.__self__, input)
+        if found is not NotImplemented:
+            return found
     if getattr(type(input), "is_traced", False):
         return input
     name = format_name(memory_format)

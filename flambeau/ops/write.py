@@ -24,6 +24,8 @@ def write(target, source):
     if target.dtype.kind == "c":
         return _write_complex(target, source)
     if not isinstance(source, Tensor):
+        if _core.fill(target, source, "copy"):
+            return target
         source = _zero_dim(target, source)
     if source.dtype.kind == "c":
         source = strided.complex_parts(source)[0]

@@ -4,7 +4,7 @@ included below in the order in which they use each other."""
 
 cimport cython
 from cpython.bool cimport PyBool_Check
-from cpython.buffer cimport PyBUF_STRIDES, PyBuffer_Release, PyObject_GetBuffer
+from cpython.buffer cimport PyBUF_FORMAT, PyBUF_STRIDES, PyBuffer_FillInfo, PyBuffer_Release, PyObject_GetBuffer
 from cpython.float cimport PyFloat_AsDouble, PyFloat_CheckExact
 from cpython.list cimport PyList_CheckExact
 from cpython.long cimport PyLong_CheckExact
@@ -77,6 +77,7 @@ include "indexing.pxi"
 include "views.pxi"
 include "join.pxi"
 include "create.pxi"
+include "put.pxi"
 include "tape.pxi"
 include "engine.pxi"
 include "members.pxi"

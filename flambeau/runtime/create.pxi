@@ -3,7 +3,11 @@
 # Whatever is unusual (another device, a large size, a dtype that C has no type for) answers NotImplemented, and the
 # functions of `tensor` take the call.
 
-DEF MOST_CREATED = 1 << 16           # bytes that are filled here; more is a kernel's work
+DEF MOST_CREATED = 1 << 16           # bytes that are computed here; more is a kernel's work
+DEF MOST_FILLED = 1 << 19            # and bytes that become one value
+DEF REPEATED = 1 << 13               # bytes that are copied over and over
+DEF MOST_KEPT = 32                   # results that `made_again` knows of one function
+DEF LARGEST_BOUND = 1 << 28          # of `whole_range`
 DEF DEEPEST_LIST = 8                 # levels of nested lists
 
 cdef int fl_default_code = 8
@@ -115,16 +119,26 @@ cdef bint fill_all(Tensor out, object value) except -1:
     cdef int64_t i, size = _ITEMSIZE[out.code]
     cdef double slot = 0.0
     cdef int kind = number_kind(value)
-    if kind < 0 or out.numel_ * size > MOST_CREATED:
+    if kind < 0 or out.numel_ * size > MOST_FILLED:
         return False
     if kind < 2 and value == 0:
         memset(out.first, 0, out.numel_ * size)
         return True
     if not store(<char*>&slot, out.code, value, kind):
         return False
-    for i in range(out.numel_):
-        memcpy(out.first + i * size, &slot, size)
+    if out.numel_:
+        repeat_bytes(out.first, <char*>&slot, size, out.numel_ * size)
     return True
+
+
+cdef void repeat_bytes(char* target, const char* element, int64_t size, int64_t total) noexcept:
+    """`total` bytes of one element after the other: what is there is copied behind itself."""
+    cdef int64_t done = size, count
+    memcpy(target, element, size)
+    while done < total:
+        count = min(min(done, <int64_t>REPEATED), total - done)
+        memcpy(target + done, target, count)
+        done += count
 
 
 def filled(tuple given, dict options, value):
@@ -179,7 +193,7 @@ def whole_range(tuple bounds, dict options):
     if fl_mode != 0 or not 1 <= len(bounds) <= 3 or not read_options(options, &code, &wants_grad):
         return NotImplemented
     for item in bounds:
-        if not PyLong_CheckExact(item) or not -MOST_CREATED <= item <= MOST_CREATED:
+        if not PyLong_CheckExact(item) or not -LARGEST_BOUND <= item <= LARGEST_BOUND:
             return NotImplemented
     if len(bounds) == 1:
         last = bounds[0]
@@ -192,14 +206,75 @@ def whole_range(tuple bounds, dict options):
     out = made_of(code, 1, &count, wants_grad)
     if out is None:
         return NotImplemented
-    for i in range(count):
-        if code == 5:
+    if code == 5:
+        for i in range(count):
             (<int64_t*>out.first)[i] = first + i * step
-        elif code == 8:
+    elif code == 8:
+        for i in range(count):
             (<float*>out.first)[i] = <float>(first + i * step)
-        else:
+    else:
+        for i in range(count):
             (<double*>out.first)[i] = <double>(first + i * step)
     return out
+
+
+cdef object numbers_key(tuple given, dict options, bint* wants_grad):
+    """What numbers, by place and by name, and a dtype ask a function for; None if something else is among them."""
+    cdef list found = []
+    cdef dict rest = {}
+    cdef int code = -1
+    for value in given:
+        if number_kind(value) < 0:
+            return None
+        found.append(value)
+    for name, value in options.items():
+        if name == "dtype" or name == "device" or name == "requires_grad":
+            rest[name] = value
+        elif number_kind(value) < 0:
+            return None
+        else:
+            found.append(name)
+            found.append(value)
+    if not read_options(rest, &code, wants_grad):
+        return None
+    found.append(code)
+    found.append(fl_default_code)        # of results without a dtype of their own
+    return values_key(found)
+
+
+def made_again(dict known, tuple given, dict options):
+    """A copy of what a function of numbers made of these before (`keep_made`)."""
+    cdef bint wants_grad = False
+    cdef Tensor made, out
+    if fl_mode != 0:
+        return NotImplemented
+    key = numbers_key(given, options, &wants_grad)
+    found = None if key is None else known.get(key)
+    if found is None:
+        return NotImplemented
+    made = <Tensor>found
+    out = made_of(made.code, made.ndim_, made.dims, wants_grad)
+    if out is None:
+        return NotImplemented
+    memcpy(out.first, made.first, made.numel_ * _ITEMSIZE[made.code])
+    return out
+
+
+def keep_made(dict known, tuple given, dict options, made):
+    """Keep a small result of a function that depends on nothing but these numbers."""
+    cdef bint wants_grad = False
+    cdef Tensor t, kept
+    if fl_mode != 0 or Py_TYPE(<PyObject*>made) is not <PyTypeObject*>Tensor:
+        return
+    t = <Tensor>made
+    key = numbers_key(given, options, &wants_grad)
+    if key is None or t.storage is None or not t.contiguous_ or t.numel_ * _ITEMSIZE[t.code] > MOST_CREATED:
+        return
+    kept = new_like_shape(t.code, t.ndim_, t.dims)
+    memcpy(kept.first, t.first, t.numel_ * _ITEMSIZE[t.code])
+    if len(known) >= MOST_KEPT:
+        known.clear()
+    known[key] = kept
 
 
 # ------------------------------------------------------------------------------ lists of numbers
@@ -316,6 +391,64 @@ def over_array(array, dtype):
     return t
 
 
+def over_plain_array(array):
+    """A tensor on the memory of an array of a plain dtype with strides of whole elements; else NotImplemented."""
+    cdef Py_buffer view
+    cdef int d, code = -1
+    PyObject_GetBuffer(array, &view, PyBUF_STRIDES | PyBUF_FORMAT)
+    try:
+        letter = _LETTERS.find(view.format) if view.format != NULL and view.format[0] and view.len > 0 else -1
+        if letter >= 0 and _ITEMSIZE[_LETTER_CODES[letter]] == view.itemsize and not view.format[1]:
+            code = _LETTER_CODES[letter]
+        for d in range(view.ndim):
+            if view.strides[d] < 0 or view.strides[d] % view.itemsize:
+                code = -1
+    finally:
+        PyBuffer_Release(&view)
+    return NotImplemented if code < 0 else over_array(array, _DTYPES[code])
+
+
+cdef bytes _LETTERS = b"?Bbhilqfd"              # of a buffer's format,
+cdef tuple _LETTER_CODES = (0, 1, 2, 3, 4, 5, 5, 8, 9)      # and their dtype codes
+
+
+cdef object _ARRAY = None                           # numpy.ndarray,
+cdef tuple _ARRAY_DTYPES = ()                       # and its dtypes by dtype code, None for what NumPy lacks
+
+
+def set_arrays(array, dtypes):
+    """Name NumPy's class of arrays and its dtypes."""
+    global _ARRAY, _ARRAY_DTYPES
+    _ARRAY, _ARRAY_DTYPES = array, tuple(dtypes)
+
+
+cdef class Stretch:
+    """Some bytes of a storage, which it keeps alive, as a buffer."""
+    cdef Storage storage
+    cdef char* first
+    cdef Py_ssize_t nbytes
+
+    def __getbuffer__(self, Py_buffer* view, int flags):
+        PyBuffer_FillInfo(view, self, self.first, self.nbytes, 0, flags)
+
+
+def array_over(Tensor t):
+    """An array on the memory of a tensor that has elements and no gradient; else NotImplemented."""
+    cdef Stretch stretch
+    cdef int d
+    cdef int64_t size = _ITEMSIZE[t.code], last = 0
+    if t.storage is None or t.needs_grad or not t.numel_ or _ARRAY is None or _ARRAY_DTYPES[t.code] is None:
+        return NotImplemented
+    for d in range(t.ndim_):
+        if t.dims[t.ndim_ + d] < 0:
+            return NotImplemented
+        last += (t.dims[d] - 1) * t.dims[t.ndim_ + d]
+    stretch = Stretch.__new__(Stretch)
+    stretch.storage, stretch.first, stretch.nbytes = t.storage, t.first, (last + 1) * size
+    return _ARRAY(tuple([t.dims[d] for d in range(t.ndim_)]), _ARRAY_DTYPES[t.code], stretch, 0,
+                  tuple([t.dims[t.ndim_ + d] * size for d in range(t.ndim_)]))
+
+
 def array_interface(Tensor t, str typestr):
     """What NumPy reads to make an array on the memory of a tensor."""
     cdef int d
@@ -323,127 +456,3 @@ def array_interface(Tensor t, str typestr):
     return {"version": 3, "typestr": typestr, "data": (<size_t>t.first, False),
             "shape": tuple([t.dims[d] for d in range(t.ndim_)]),
             "strides": tuple([t.dims[t.ndim_ + d] * size for d in range(t.ndim_)])}
-
-
-# ------------------------------------------------------------------------------ writes into a window
-cdef bint put_window(Tensor t, Window* w, object value) except -1:
-    """t[window] = value for a number, or a tensor of that shape and dtype, where nothing is recorded; else False."""
-    cdef double slot = 0.0
-    cdef Tensor source
-    cdef int64_t steps[MAX_RANK]
-    cdef int64_t count = 1
-    cdef int d
-    for d in range(w.rank):
-        count *= w.sizes[d]
-        if w.strides[d] == 0 and w.sizes[d] > 1:
-            return False
-    if count * _ITEMSIZE[t.code] > MOST_CREATED or (t.needs_grad and fl_grad_enabled):
-        return False
-    if is_plain(<PyObject*>value):
-        source = <Tensor>value
-        if source.storage is None or source.storage is t.storage or source.code != t.code or source.ndim_ != w.rank:
-            return False
-        if source.needs_grad and fl_grad_enabled:
-            return False
-        for d in range(w.rank):
-            if source.dims[d] != w.sizes[d]:
-                return False
-            steps[d] = source.dims[source.ndim_ + d]
-        copy_window(t.first + w.offset * _ITEMSIZE[t.code], w, 0, source.first, steps, _ITEMSIZE[t.code])
-    else:
-        if not store(<char*>&slot, t.code, value, number_kind(value)):
-            return False
-        memset(steps, 0, sizeof(steps))
-        copy_window(t.first + w.offset * _ITEMSIZE[t.code], w, 0, <char*>&slot, steps, _ITEMSIZE[t.code])
-    if t.storage.saved:
-        written(make_view(t, w.rank, w.sizes, w.strides, w.offset), "setitem")
-    else:
-        if not t.silent:
-            t.storage.version += 1
-    return True
-
-
-cdef void copy_window(char* target, Window* w, int axis, char* source, int64_t* steps, int64_t size) noexcept:
-    cdef int64_t i
-    if axis == w.rank:
-        memcpy(target, source, size)
-        return
-    if axis + 1 == w.rank and w.strides[axis] == 1 and steps[axis] == 1:
-        memcpy(target, source, w.sizes[axis] * size)
-        return
-    for i in range(w.sizes[axis]):
-        copy_window(target + i * w.strides[axis] * size, w, axis + 1, source + i * steps[axis] * size, steps, size)
-
-
-cdef bint set_item(Tensor t, index, value) except -1:
-    """t[index] = value without Python; False where Python has to do it."""
-    cdef Window w
-    cdef PyObject* one[1]
-    cdef int status
-    if fl_mode != 0 or t.storage is None or not is_plain(<PyObject*>t):
-        return False
-    if PyTuple_CheckExact(index):
-        status = parse_index(t, PyTuple_items(index), len(<tuple>index), &w)
-    else:
-        one[0] = <PyObject*>index
-        status = parse_index(t, one, 1, &w)
-    if status == 0:
-        return put_window(t, &w, value)
-    if not is_plain(<PyObject*>index) or (t.needs_grad and fl_grad_enabled) or not t.contiguous_ \
-            or t.numel_ * _ITEMSIZE[t.code] > MOST_CREATED or (<Tensor>index).storage is None \
-            or (<Tensor>index).storage is t.storage:
-        return False
-    if (<Tensor>index).code == 0:
-        return put_masked(t, <Tensor>index, value)
-    return is_index(index) and put_rows(t, <Tensor>index, value)
-
-
-cdef bint put_masked(Tensor t, Tensor mask, value) except -1:
-    """t[mask] = number, for a mask of t's shape; else False."""
-    cdef double slot = 0.0
-    cdef int64_t i, size = _ITEMSIZE[t.code]
-    if not mask.contiguous_ or not same_shape(mask, t) or not store(<char*>&slot, t.code, value, number_kind(value)):
-        return False
-    for i in range(t.numel_):
-        if mask.first[i]:
-            memcpy(t.first + i * size, &slot, size)
-    written(t, "setitem")
-    return True
-
-
-cdef bint put_rows(Tensor t, Tensor index, value) except -1:
-    """t[index] = value for an index of one axis and a number, a slice or a tensor of slices of t's dtype; else False."""
-    cdef double slot = 0.0
-    cdef Tensor source = None
-    cdef int64_t i, k, row, step = 0, size = _ITEMSIZE[t.code]
-    cdef int64_t width = t.numel_ // t.dims[0] if t.ndim_ and t.dims[0] else 0
-    cdef int64_t* rows = <int64_t*>index.first
-    cdef int d
-    if index.ndim_ != 1 or not index.contiguous_ or width == 0:
-        return False
-    for i in range(index.numel_):
-        if rows[i] < 0 or rows[i] >= t.dims[0]:
-            return False
-    if is_plain(<PyObject*>value):
-        source = <Tensor>value
-        if source.storage is None or source.storage is t.storage or source.code != t.code or not source.contiguous_ \
-                or (source.needs_grad and fl_grad_enabled):
-            return False
-        if source.ndim_ == t.ndim_ and source.dims[0] == index.numel_:
-            step = width * size
-        elif source.ndim_ != t.ndim_ - 1:
-            return False
-        for d in range(1, t.ndim_):
-            if source.dims[d - (source.ndim_ != t.ndim_)] != t.dims[d]:
-                return False
-    elif not store(<char*>&slot, t.code, value, number_kind(value)):
-        return False
-    for i in range(index.numel_):
-        row = rows[i] * width
-        if source is not None:
-            memcpy(t.first + row * size, source.first + i * step, width * size)
-        else:
-            for k in range(width):
-                memcpy(t.first + (row + k) * size, &slot, size)
-    written(t, "setitem")
-    return True

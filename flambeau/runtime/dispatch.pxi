@@ -133,6 +133,8 @@ cdef class NativeOp:
     cdef public dict plans               # signature -> Plan or PointwisePlan
     cdef public object view_rule         # of a view: its BackwardRule; calls are found again (views.pxi)
     cdef public int joins                # 1: joins tensors along an axis, 2: along a new one (join.pxi)
+    cdef public dict twins               # second operand -> op of the first alone, a float, that gives the same bits
+    cdef public frozenset number_names   # the parameters that these are
     cdef public int64_t operand_mask     # positional arguments whose numbers are operands, not attributes
     cdef PyMethodDef method
     cdef bytes method_name, method_doc
@@ -143,7 +145,7 @@ cdef class NativeOp:
         flambeau_fill_method(&self.method)
         self.python, self.name, self.arity, self.differentiable = python, name, arity, differentiable
         self.backward_name = "".join([w.capitalize() for w in name.split("_")]) + "Backward0"
-        self.plans, self.operand_mask = {}, operand_mask
+        self.plans, self.operand_mask, self.number_names = {}, operand_mask, frozenset()
         if arity == 1 or arity == 2:
             self.table = <PyObject**>calloc(CODES if arity == 1 else CODES * CODES, sizeof(PyObject*))
 
@@ -206,6 +208,11 @@ cdef object call_pointwise(NativeOp op, PyObject** args):
     cdef PointwisePlan plan
     if fl_mode != 0:
         return NotImplemented
+    if op.twins is not None and is_plain(args[0]) and 6 <= (<Tensor>args[0]).code <= 9 \
+            and (PyLong_CheckExact(<object>args[1]) or PyFloat_CheckExact(<object>args[1])):
+        twin = op.twins.get(<object>args[1])
+        if twin is not None:
+            return call_pointwise(<NativeOp>twin, args)
     plan = find_pointwise(op, args)
     if plan is None:
         return NotImplemented
@@ -215,6 +222,28 @@ cdef object call_pointwise(NativeOp op, PyObject** args):
     cpython_decref(outs[0])
     if fl_grad_enabled and op.differentiable and wants_grad(args, plan.n_inputs):
         record_pointwise(op, plan, args, <Tensor>out)
+    return out
+
+
+def row_major_form(NativeOp op, x):
+    """x if it is row-major, else op(x), a copy, in row-major memory; NotImplemented for what needs Python."""
+    cdef PyObject* args[1]
+    cdef PyObject* outs[MAX_OPERANDS]
+    cdef PointwisePlan plan = None
+    cdef Tensor out
+    if fl_mode != 0 or not is_plain(<PyObject*>x) or (<Tensor>x).storage is None:
+        return NotImplemented
+    if (<Tensor>x).contiguous_:
+        return x
+    args[0] = <PyObject*>x
+    plan = find_pointwise(op, args)
+    if plan is None:
+        return NotImplemented
+    out = new_like_shape(plan.out_codes[0], (<Tensor>x).ndim_, (<Tensor>x).dims)
+    outs[0] = <PyObject*>out
+    run_pointwise(plan, args, outs)
+    if fl_grad_enabled and op.differentiable and wants_grad(args, 1):
+        record_pointwise(op, plan, args, out)
     return out
 
 

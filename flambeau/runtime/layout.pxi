@@ -204,12 +204,12 @@ cdef object overwritten(Tensor t, int64_t since):
 cdef inline size_of(Tensor t):
     cdef int d
     cdef object v
-    cdef tuple out = PyTuple_New(t.ndim_)
+    cdef tuple out = FLAMBEAU_NEW_SIZE(Size, t.ndim_)
     for d in range(t.ndim_):
         v = t.dims[d]
         Py_INCREF(v)
         PyTuple_SET_ITEM(out, d, v)
-    return tuple.__new__(Size, out)
+    return out
 
 
 cdef inline bint same_shape(Tensor a, Tensor b):

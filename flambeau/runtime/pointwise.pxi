@@ -110,6 +110,21 @@ cdef int turn_axis(Nest* nest, int* itemsizes, int outputs) noexcept:
     return False
 
 
+DEF SHORT = 16               # an innermost axis of fewer elements costs more in calls of the kernel than in elements,
+DEF MANY = 4096              # where there are that many
+
+
+cdef void longer_inside(Nest* nest, int last) noexcept:
+    """Swap the innermost axis with the nearest one that is several times as long."""
+    cdef int d, k
+    for d in range(last - 1, -1, -1):
+        if nest.sizes[d] >= 4 * nest.sizes[last]:
+            nest.sizes[d], nest.sizes[last] = nest.sizes[last], nest.sizes[d]
+            for k in range(nest.operands):
+                nest.steps[k][d], nest.steps[k][last] = nest.steps[k][last], nest.steps[k][d]
+            return
+
+
 cdef inline int put_number(PyObject* o, int code, double* slot) except -1:
     """Write a Python number at dtype `code` into an 8-byte slot."""
     cdef double f
@@ -416,6 +431,8 @@ cdef int launch_pointwise(PointwisePlan plan, Nest* nest, int rank, int64_t* siz
         nest.sizes[0] = 1
         for k in range(operands):
             nest.steps[k][0] = 1
+    if total >= MANY and nest.sizes[last] < SHORT:
+        longer_inside(nest, last)
     for k in range(operands):
         nest.inner_steps[k] = nest.steps[k][last]
         classes |= <uint64_t>(nest.inner_steps[k] if 0 <= nest.inner_steps[k] <= 1 else 2) << (2 * k)

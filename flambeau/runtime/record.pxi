@@ -143,6 +143,35 @@ class Size(tuple):
         return Size, (tuple(self),)
 
 
+cdef extern from *:
+    """
+    #define FLAMBEAU_NEW_SIZE(type, n) (((PyTypeObject *)(type))->tp_alloc((PyTypeObject *)(type), n))
+
+    static PyObject *flambeau_size_item(PyObject *self, PyObject *key) {
+        PyObject *got, *sizes;
+        if (PyLong_CheckExact(key)) {
+            Py_ssize_t n = PyTuple_GET_SIZE(self), i = PyLong_AsSsize_t(key);
+            if (i == -1 && PyErr_Occurred())
+                PyErr_Clear();
+            else if ((i < 0 ? i + n : i) >= 0 && (i < 0 ? i + n : i) < n)
+                return Py_NewRef(PyTuple_GET_ITEM(self, i < 0 ? i + n : i));
+        }
+        got = PyTuple_Type.tp_as_mapping->mp_subscript(self, key);
+        if (got == NULL || !PySlice_Check(key))
+            return got;
+        sizes = PyObject_CallFunctionObjArgs((PyObject *)Py_TYPE(self), got, NULL);
+        Py_DECREF(got);
+        return sizes;
+    }
+    #define FLAMBEAU_QUICK_ITEMS(type) (((PyTypeObject *)(type))->tp_as_mapping->mp_subscript = flambeau_size_item)
+    """
+    tuple FLAMBEAU_NEW_SIZE(object, Py_ssize_t)
+    void FLAMBEAU_QUICK_ITEMS(object) noexcept
+
+
+FLAMBEAU_QUICK_ITEMS(Size)          # what `Size.__getitem__` does, without its call
+
+
 cdef inline bint is_number(object value):
     """A Python number: as the left operand of + and * it goes to the right, as PyTorch's gradient functions show it."""
     return PyFloat_CheckExact(value) or PyLong_CheckExact(value)
@@ -335,10 +364,11 @@ cdef class Tensor:
         self.node, self.needs_grad = None, False
 
     def _reset_version(self):
-        self.storage.version = 0
+        if self.storage is not None:
+            self.storage.version = 0
 
     def _bump_version(self):
-        if self.silent:
+        if self.silent or self.storage is None:
             return
         self.storage.version += 1
         if self.storage.saved:

@@ -137,15 +137,16 @@ cdef object call_planned(NativeOp op, PyObject** args, Py_ssize_t n, PyObject* n
     cdef PyObject* outs[MAX_PLACES]
     cdef Py_ssize_t i
     cdef int count = 0
+    cdef int64_t mask = op.operand_mask
     if names == NULL:
         names = <PyObject*>None
-    elif op.operand_mask >> n:
-        return NotImplemented            # a number by name may be an operand
     else:
+        if mask >> n:
+            mask = named_mask(op, n, <tuple>names)
         n += len(<tuple>names)
     if n > 16 or not op.plans:
         return NotImplemented
-    key = make_signature(args, n, op.operand_mask, names)
+    key = make_signature(args, n, mask, names)
     if key is None:
         return NotImplemented
     try:
@@ -155,11 +156,16 @@ cdef object call_planned(NativeOp op, PyObject** args, Py_ssize_t n, PyObject* n
     if plan is None:
         return NotImplemented
     for i in range(n):
-        if is_tensor(args[i]) or ((op.operand_mask >> i) & 1 and args[i] != <PyObject*>None):
+        if is_tensor(args[i]) or ((mask >> i) & 1 and args[i] != <PyObject*>None):
             items[count] = args[i]
             count += 1
         elif PyTuple_Check(<object>args[i]) or PyList_CheckExact(<object>args[i]):
             count = add_tensors(<object>args[i], items, count)
+    if PyTuple_CheckExact(plan):         # with numbers that are not among the arguments
+        for number in (<tuple>plan)[1]:
+            items[count] = <PyObject*>number
+            count += 1
+        plan = (<tuple>plan)[0]
     for i in range(count):
         if is_plain(items[i]) and (<Tensor>items[i]).storage is None:
             return NotImplemented        # a meta tensor: only its sizes are worked out
@@ -169,6 +175,21 @@ cdef object call_planned(NativeOp op, PyObject** args, Py_ssize_t n, PyObject* n
         if (<Plan>plan).bounds is not None and not inside(<Plan>plan, items):
             return NotImplemented        # an index that is negative or too large: Python knows what to do
     return run_recorded(op, plan, items)
+
+
+cdef int64_t named_mask(NativeOp op, Py_ssize_t n, tuple names):
+    """`operand_mask` for a call with n arguments by position, then those of these names."""
+    cdef int64_t mask = op.operand_mask & ((<int64_t>1 << n) - 1)
+    for name in names:
+        if name in op.number_names:
+            mask |= <int64_t>1 << n
+        n += 1
+    return mask
+
+
+def mask_of_call(NativeOp op, Py_ssize_t n, names):
+    """Which arguments of a call are operands where they are numbers: n by position, then those of these names."""
+    return named_mask(op, n, names) if names else op.operand_mask
 
 
 cdef int add_tensors(values, PyObject** items, int count) except -1:
@@ -185,28 +206,24 @@ cdef int add_tensors(values, PyObject** items, int count) except -1:
     return count
 
 
+cdef extern from "bounds.h" nogil:
+    bint all_below_64(const int64_t*, int64_t, int64_t) noexcept
+    bint all_below_32(const int32_t*, int64_t, int64_t) noexcept
+
+
 cdef bint inside(Plan plan, PyObject** items) except -1:
     """Whether the index operands that `plan.bounds` names are from 0 to below their sizes (row-major, int32 or int64)."""
     cdef int index, source, axis
-    cdef int64_t k, size
-    cdef int64_t* wide
-    cdef int32_t* narrow
+    cdef int64_t size
     cdef Tensor t
-    cdef uint64_t worst = 0
     for index, source, axis in plan.bounds:
         t = <Tensor>items[index]
         size = axis if source < 0 else (<Tensor>items[source]).dims[axis]
         if not t.contiguous_:
             return False
-        worst = 0
         if _ITEMSIZE[t.code] == 8:
-            wide = <int64_t*>t.first
-            for k in range(t.numel_):
-                worst = max(worst, <uint64_t>wide[k])
-        else:
-            narrow = <int32_t*>t.first
-            for k in range(t.numel_):
-                worst = max(worst, <uint64_t><int64_t>narrow[k])
-        if worst >= <uint64_t>size and t.numel_:
+            if not all_below_64(<int64_t*>t.first, t.numel_, size):
+                return False
+        elif not all_below_32(<int32_t*>t.first, t.numel_, size):
             return False
     return True

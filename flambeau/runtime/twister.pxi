@@ -256,3 +256,22 @@ cdef class MersenneTwister:
             elif b != NULL:
                 to[i] = twister_binomial(&self.state, a[i], b[i])
         return out
+
+
+# ------------------------------------------------------------------------------ Flambeau's own stream
+cdef inline uint64_t mixed(uint64_t bits) noexcept:
+    """SplitMix64's finaliser (ops/random.py)."""
+    bits = (bits ^ (bits >> 30)) * <uint64_t>0xBF58476D1CE4E5B9
+    bits = (bits ^ (bits >> 27)) * <uint64_t>0x94D049BB133111EB
+    return bits ^ (bits >> 31)
+
+
+cdef class CounterKeys:
+    """A seed and a count of draws; each draw gets a key of its own."""
+    cdef public uint64_t seed, draws
+
+    def key(self):
+        """The key of the next draw."""
+        cdef uint64_t gamma = <uint64_t>0x9E3779B97F4A7C15
+        self.draws += 1
+        return <int64_t>mixed(mixed(self.seed + gamma) + self.draws * gamma)

@@ -17,7 +17,7 @@ from flambeau.ops.write import write
 from flambeau.runtime import _core
 from flambeau.runtime._core import Tensor
 from flambeau.tensor import stream
-from flambeau.tensor.rng import chosen, next_key
+from flambeau.tensor.rng import chosen, default_generator, next_key
 from flambeau.types import dtype as dtypes
 from flambeau.types.device import CPU, is_meta
 from flambeau.types.dtype import bool_, float32, float64, get_default_dtype, int64, on_default_change
@@ -60,29 +60,36 @@ def without_data(made):
     return _core.shape_only(tuple(made.shape), made.dtype).requires_grad_(made.requires_grad)
 
 
-def into_out(function=None, *, native=None):
+def into_out(function=None, *, native=None, again=False):
     """Decorator of a creation function: `out=` takes the result (in its dtype, unless one is given).
 
-    `native(args, kwargs)` makes small tensors on the CPU, or answers NotImplemented.
+    `native(args, kwargs)` makes small tensors on the CPU, or answers NotImplemented. With `again` a small result of
+    numbers is kept, and the same numbers get a copy of it.
     """
     if function is None:
-        return functools.partial(into_out, native=native)
+        return functools.partial(into_out, native=native, again=again)
     named = SimpleNamespace(name=function.__name__)
     parameters = inspect.signature(function).parameters
     typed = "dtype" in parameters
     spread = "size" in parameters and parameters["size"].kind is inspect.Parameter.VAR_POSITIONAL
+    known = {}
 
     @functools.wraps(function)
     def create(*args, out=None, **kwargs):
         if spread and "size" in kwargs:
             args = (kwargs.pop("size"),)
         if out is None:
-            if native is not None and not running.levels and not is_meta(None):
-                made = native(args, kwargs)
+            plainly = (native or again) and not running.levels and not is_meta(None)
+            if plainly:
+                made = NotImplemented if native is None else native(args, kwargs)
+                if made is NotImplemented and again:
+                    made = _core.made_again(known, args, kwargs)
                 if made is not NotImplemented:
                     return made
             meta = is_meta(kwargs.get("device"))
             made = function(*args, **kwargs)
+            if plainly and again:
+                _core.keep_made(known, args, kwargs, made)
             if meta and not made.is_shape_only:
                 made = without_data(made)
             return inside(made) if running.levels else made
@@ -203,6 +210,19 @@ def ones_like(input, *, dtype=None, device=None, requires_grad=False, memory_for
     return _filled_like(input, 1, dtype, device, requires_grad, memory_format)
 
 
+def full_like_native(function):
+    """The same for a value that is given."""
+    @functools.wraps(function)
+    def create(input, fill_value, **kwargs):
+        if not running.levels and not is_meta(None):
+            made = _core.filled_like(input, kwargs, fill_value)
+            if made is not NotImplemented:
+                return made
+        return function(input, fill_value, **kwargs)
+    return create
+
+
+@full_like_native
 def full_like(input, fill_value, *, dtype=None, device=None, requires_grad=False, memory_format=None,
               layout=None,
               pin_memory=False):
@@ -294,6 +314,12 @@ def from_numpy(array):
     import numpy
     if not isinstance(array, numpy.ndarray):
         fail("from_numpy", "expected an array", type(array).__name__, "numpy.ndarray", kind=ArgumentError)
+    try:
+        found = _core.over_plain_array(array)
+    except (ValueError, BufferError):           # of a dtype without a buffer
+        found = NotImplemented
+    if found is not NotImplemented:
+        return found
     if any(s < 0 for s in array.strides):
         fail("from_numpy", "the array has negative strides", array.strides, "strides of 0 or more",
              hint="pass array.copy()", kind=ValueError)
@@ -324,7 +350,7 @@ def as_tensor(data, dtype=None, device=None):
 
 
 # ---------------------------------------------------------------------------------- ranges
-@into_out(native=_core.whole_range)
+@into_out(native=_core.whole_range, again=True)
 def arange(*bounds, dtype=None, device=None, requires_grad=False, out=None, layout=None, pin_memory=False,
            start=None,
            end=None, step=None):
@@ -344,13 +370,15 @@ def arange(*bounds, dtype=None, device=None, requires_grad=False, out=None, layo
         dtype = int64 if all(isinstance(v, int) for v in (first, last, by)) else get_default_dtype()
     if dtype.is_integer:
         first, last, by = (int(v) for v in (first, last, by))
+        if by == 0:
+            raise RuntimeError("step must be nonzero")
     count = max(0, math.ceil((last - first) / by))
     values = first + numpy.arange(count, dtype="float64" if dtype.kind == "f" else "int64") * by
     made = cast(from_numpy(values), dtype)
     return made.requires_grad_(True) if requires_grad else made
 
 
-@into_out
+@into_out(again=True)
 def linspace(start, end, steps, *, dtype=None, device=None, requires_grad=False, out=None, layout=None,
              pin_memory=False):
     """`steps` evenly spaced numbers from start to end, both included."""
@@ -376,11 +404,14 @@ def _even_floats(start, end, steps):
     return numpy.where(index < steps // 2, float(start) + step * index, float(end) - step * (steps - 1 - index))
 
 
-@into_out
+@into_out(again=True)
 def eye(n, m=None, *, dtype=None, device=None, requires_grad=False, out=None, layout=None, pin_memory=False):
     """Ones on the main diagonal of an (n, m) matrix of zeros."""
-    import numpy
-    made = cast(from_numpy(numpy.eye(n, m)), get_default_dtype() if dtype is None else dtype)
+    n, m = sizes_of((n, n if m is None else m))
+    made = filled((n, m), 0, dtype, None, False)
+    if made.numel() and not made.is_shape_only:
+        write(_core.view_of(made, (min(n, m),), (m + 1,), 0), 1)
+        made._reset_version()
     return made.requires_grad_(True) if requires_grad else made
 
 
@@ -411,14 +442,18 @@ def _drawn_like(function, fill, input, dtype, device, requires_grad, memory_form
     return in_format(made, memory_format, input)
 
 
-def plainly_drawn(fill):
-    """Decorator of `rand` and `randn`: sizes alone, in PyTorch's stream, take the short way."""
+def plainly_drawn(fill, op):
+    """Decorator of `rand` and `randn`: sizes alone take the short way, by `fill` or `op` as in `_drawn`."""
     def decorate(general):
         @functools.wraps(general)
         def create(*size, **named):
-            if named or running.levels or not chosen.pytorch or is_meta(None):
+            if named or running.levels or is_meta(None):
                 return general(*size, **named)
-            made = _core.empty_strided(sizes_of(size), None, get_default_dtype())
+            made = _core.filled(size, named, None)
+            if made is NotImplemented:
+                return general(*size)
+            if not chosen.pytorch:
+                return op(made, default_generator.key()) if made.numel() else made
             fill(made)
             made._reset_version()
             return made
@@ -426,7 +461,31 @@ def plainly_drawn(fill):
     return decorate
 
 
-@plainly_drawn(stream.uniform)
+def integers_plainly_drawn(general):
+    """The same for `randint` with sizes and bounds alone."""
+    @functools.wraps(general)
+    def create(*given, **named):
+        count = len(given)
+        if named or not 2 <= count <= 3 or running.levels or is_meta(None):
+            return general(*given, **named)
+        low, high = given[:2] if count == 3 else (0, given[0])
+        made = NotImplemented
+        if type(low) is int and type(high) is int and low < high and isinstance(given[-1], (tuple, list)):
+            made = _core.filled(given[-1:], _INT64, None)
+        if made is NotImplemented:
+            return general(*given)
+        if not chosen.pytorch:
+            return draws.integer_like(made, default_generator.key(), low, high) if made.numel() else made
+        stream.integers(made, None, low, high)
+        made._reset_version()
+        return made
+    return create
+
+
+_INT64 = {"dtype": int64}
+
+
+@plainly_drawn(stream.uniform, draws.uniform_like)
 @into_out
 def rand(*size, generator=None, dtype=None, device=None, requires_grad=False, out=None, layout=None,
          pin_memory=False):
@@ -434,7 +493,7 @@ def rand(*size, generator=None, dtype=None, device=None, requires_grad=False, ou
     return _drawn(draws.uniform_like, stream.uniform, sizes_of(size), dtype, device, requires_grad, generator)
 
 
-@plainly_drawn(stream.normal)
+@plainly_drawn(stream.normal, draws.normal_like)
 @into_out
 def randn(*size, generator=None, dtype=None, device=None, requires_grad=False, out=None, layout=None,
           pin_memory=False):
@@ -442,6 +501,7 @@ def randn(*size, generator=None, dtype=None, device=None, requires_grad=False, o
     return _drawn(draws.normal_like, stream.normal, sizes_of(size), dtype, device, requires_grad, generator)
 
 
+@integers_plainly_drawn
 @into_out
 def randint(*args, generator=None, dtype=int64, device=None, requires_grad=False, low=None, high=None,
             size=None,
@@ -459,11 +519,32 @@ def randint(*args, generator=None, dtype=int64, device=None, requires_grad=False
                   generator, int(low), int(high))
 
 
+def like_plainly_drawn(fill, op):
+    """Decorator of `rand_like` and `randn_like`: the shape alone takes the short way, by `fill` or `op` as in `_drawn`."""
+    def decorate(general):
+        @functools.wraps(general)
+        def create(input, **named):
+            if named or running.levels or is_meta(None):
+                return general(input, **named)
+            made = _core.filled_like(input, named, None)
+            if made is NotImplemented or input.dtype.kind != "f" or not made.numel():
+                return general(input)
+            if not chosen.pytorch:
+                return op(made, default_generator.key())
+            fill(made)
+            made._reset_version()
+            return made
+        return create
+    return decorate
+
+
+@like_plainly_drawn(stream.uniform, draws.uniform_like)
 def rand_like(input, *, dtype=None, device=None, requires_grad=False, memory_format=None, generator=None):
     """Uniform random numbers in the shape of `input`."""
     return _drawn_like(rand, stream.uniform, input, dtype, device, requires_grad, memory_format, generator)
 
 
+@like_plainly_drawn(stream.normal, draws.normal_like)
 def randn_like(input, *, dtype=None, device=None, requires_grad=False, memory_format=None, generator=None):
     """Standard normal random numbers in the shape of `input`."""
     return _drawn_like(randn, stream.normal, input, dtype, device, requires_grad, memory_format, generator)

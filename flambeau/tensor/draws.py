@@ -32,6 +32,8 @@ def multinomial(input, num_samples, replacement=False, *, generator=None, out=No
 
     if chosen.pytorch:
         return _result(_multinomial_of_stream(input, num_samples, replacement, generator), out)
+    if num_samples == 1 and not replacement:
+        return _result(_first_of_race(input, generator), out)
     weights = _checked_weights(input, num_samples, replacement)
     uniform = create.rand(*_shape_of_draw(input, num_samples, replacement), dtype=float64,
                           generator=generator).numpy()
@@ -47,6 +49,14 @@ def multinomial(input, num_samples, replacement=False, *, generator=None, out=No
             waits = numpy.where(weights > 0, -numpy.log1p(-uniform) / weights, numpy.inf)
         found = numpy.argsort(waits, -1, kind="stable")[..., :num_samples]
     return _result(create.from_numpy(numpy.ascontiguousarray(found, "int64")), out)
+
+
+def _first_of_race(input, generator):
+    """One draw a row: the smallest of exponential waiting times with these rates."""
+    input = input.detach()
+    _check_weights(input, 1, False)
+    waits = create.rand(tuple(input.shape), dtype=float64, generator=generator).neg_().log1p_().neg_().div_(input)
+    return waits.masked_fill_(input == 0, math.inf).argmin(-1, True)
 
 
 def _multinomial_of_stream(input, num_samples, replacement, generator):

@@ -85,11 +85,28 @@ def get_item(x, index):
                                                                          if not isinstance(i, Tensor)) \
             and not any(isinstance(i, Tensor) for i in items[:-1]):
         return index_select(x, len(items) - 1, last)
-    if len(items) == 1 and isinstance(items[0], Tensor) and items[0].dtype is int64:
-        return _rows(x, items[0])
+    single = _single_index(x, items)
+    if single is not None:
+        view, axis, index = single
+        return _rows(view, index) if axis == 0 else index_select(view, axis, index)
     if len(items) == 2 and all(isinstance(i, Tensor) and i.dtype is int64 and i.shape == items[0].shape for i in items):
         return _places(x, *items)
     return _advanced(x, items)
+
+
+def _single_index(x, items):
+    """(what the basic items make of x, its axis, the index) for one tensor of int64 among basic items; else None."""
+    found = [(at, i) for at, i in enumerate(items) if isinstance(i, (Tensor, NewAxis))]
+    at, index = found[0]
+    plain = sum(i is not None and i is not Ellipsis for i in items)
+    if len(found) > 1 or not isinstance(index, Tensor) or index.dtype is not int64 or plain > x.ndim \
+            or sum(i is Ellipsis for i in items) > 1:
+        return None
+    axis = sum(x.ndim - plain if i is Ellipsis else not isinstance(i, int) for i in items[:at])
+    if axis and index.ndim != 1:
+        return None
+    others = (*items[:at], WHOLE, *items[at + 1:])
+    return x if all(i == WHOLE for i in others) else x[others], axis, index
 
 
 def items_of(index):
@@ -376,7 +393,8 @@ def _fitted(source, shape):
 def _name_index_ops():
     basic = REGISTRY["slice_"]
     basic.native.view_rule = plans.python_rule(basic, 1)
-    _core.set_index_ops(basic.native, REGISTRY["_rows"].native, REGISTRY["_places"].native)
+    _core.set_index_ops(basic.native, REGISTRY["_rows"].native, REGISTRY["_places"].native,
+                        REGISTRY["index_select"].native)
 
 
 _name_index_ops()

@@ -8,7 +8,7 @@ from flambeau.ops import matmul, random, view
 from flambeau.ops.elementwise import cast, copy
 from flambeau.ops.held import check_held, holds
 from flambeau.ops.scatter import writing_into
-from flambeau.ops.spec import INPLACE, METHODS, REGISTRY, WRITERS
+from flambeau.ops.spec import INPLACE, METHODS, QUICK, REGISTRY, WRITERS
 from flambeau.ops.strided import as_strided
 from flambeau.ops.wrapped import is_wrapped
 from flambeau.ops.write import assign, check_write, inplace, write
@@ -29,7 +29,7 @@ def attach_ops():
             continue
         for spelled in (name, *operation.alias_names):
             _core.attach_attribute(spelled, _core.instance_method(operation.native.function()))
-        if operation.kind in ("elementwise", "composite"):
+        if operation.kind in ("elementwise", "composite") and operation.inplace:
             for spelled in (name, *operation.alias_names):
                 _core.attach_attribute(spelled + "_", _inplace_method(operation))
 
@@ -53,7 +53,11 @@ def _is_window_of(tensor, other):
 
 def _writing(name, function):
     """The in-place method of a plain function."""
+    quick = QUICK.get(name)
+
     def method(self, *args, **kwargs):
+        if quick is not None and quick(self, *args, **kwargs):
+            return self
         check_write(name, self)
         given = (self, *args, *kwargs.values())
         if not _core.writes_directly(given):
@@ -79,6 +83,8 @@ def _writing(name, function):
 # ---------------------------------------------------------------------------------- conversion
 def to(self, *args, **kwargs):
     """The tensor in another dtype or on another device: to(dtype), to(device[, dtype]), to(other)."""
+    if len(args) == 1 and not kwargs and (args[0] is CPU or args[0] == "cpu") and not self.is_shape_only:
+        return self
     dtype, device, duplicate = kwargs.get("dtype"), kwargs.get("device"), kwargs.get("copy", False)
     for a in args:
         if isinstance(a, DType):
@@ -121,6 +127,9 @@ def _in_format(self, dtype, duplicate, memory_format):
 
 def numpy_array(self, *, force=False):
     """A NumPy array that shares memory with the tensor."""
+    found = _core.array_over(self)
+    if found is not NotImplemented:
+        return found
     import numpy
     if self.requires_grad and not force:
         fail("numpy", "Can't call numpy() on Tensor that requires grad", hint="use tensor.detach().numpy()")
@@ -132,8 +141,9 @@ def numpy_array(self, *, force=False):
              kind=TypeError)
     if not source.numel():
         return numpy.empty(tuple(source.shape), source.dtype.numpy)
-    owner = Exposed(source)
-    return numpy.asarray(owner)
+    _core.set_arrays(numpy.ndarray, [None if d.name == "bfloat16" else d.numpy for d in dtypes.ALL])
+    found = _core.array_over(source)
+    return numpy.asarray(Exposed(source)) if found is NotImplemented else found
 
 
 class Exposed:
@@ -218,6 +228,8 @@ def copy_(self, source, non_blocking=False):
 
 def fill_(self, value):
     """Set every element to `value`."""
+    if _core.fill(self, value):
+        return self
     value = check_held("fill_", value.item() if isinstance(value, Tensor) else value, self.dtype)
     check_write("fill_", self)
     if self.requires_grad and _core.grad_mode():
@@ -299,6 +311,8 @@ def masked_fill(self, mask, value):
 
 
 def masked_fill_(self, mask, value):
+    if _core.put_where(self, mask, value):
+        return self
     return assign(REGISTRY["where"], self, masked_fill(self, mask, value))
 
 
@@ -343,7 +357,8 @@ class HookHandle:
 def iterate(self):
     if self.ndim == 0:
         raise TypeError("iteration over a 0-d tensor")
-    return iter([self[i] for i in range(self.shape[0])])
+    found = _core.axis_parts(self, 0, None)
+    return iter([self[i] for i in range(self.shape[0])] if found is NotImplemented else found)
 
 
 def contains(self, value):
@@ -442,6 +457,9 @@ def unflatten(self, dim, sizes):
 
 def unbind(self, dim=0):
     """The slices along an axis."""
+    found = _core.axis_parts(self, dim, None)
+    if found is not NotImplemented:
+        return found
     dim = dim + self.ndim if dim < 0 else dim
     return tuple(self[(slice(None),) * dim + (i,)] for i in range(self.shape[dim]))
 

@@ -9,12 +9,10 @@ Importing the facade chooses 'pytorch'.
 import contextlib
 import ctypes
 import os
-import threading
 
 from flambeau.base.choices import chosen, set_stream
 from flambeau.base.errors import ArgumentError, fail
-from flambeau.ops.random import GAMMA, mix
-from flambeau.runtime._core import MersenneTwister, Tensor, empty_strided
+from flambeau.runtime._core import CounterKeys, MersenneTwister, Tensor, empty_strided
 from flambeau.types.device import as_device, missing
 from flambeau.types.dtype import uint8
 
@@ -60,8 +58,7 @@ class Generator:
         self.device = as_device(device)
         if self.device.type != "cpu":
             missing(self.device, "Generator")
-        self.lock = threading.Lock()
-        self.twister = MersenneTwister()
+        self.counter, self.twister = CounterKeys(), MersenneTwister()
         self.manual_seed(67280421310721)
 
     def manual_seed(self, seed):
@@ -69,9 +66,16 @@ class Generator:
         seed = _whole(seed)
         if not -(1 << 63) <= seed < WORD64:
             raise SeedError(f"Overflow when unpacking long long: the seed {seed} does not fit 64 bits")
-        self.seed_value, self.draws = seed % WORD64, 0
+        self._start(seed % WORD64, 0)
         self.twister.seed(self.seed_value)
         return self
+
+    def _start(self, seed, draws):
+        self.counter.seed, self.counter.draws = seed, draws
+
+    @property
+    def seed_value(self):
+        return self.counter.seed
 
     def initial_seed(self):
         """The seed that it started from."""
@@ -84,13 +88,9 @@ class Generator:
 
     def key(self):
         """The key of the next draw, an int64."""
-        if chosen.pytorch:
-            bits = self.twister.bits()
-        else:
-            with self.lock:
-                self.draws += 1
-                count = self.draws
-            bits = mix(mix(self.seed_value + GAMMA) + count * GAMMA)
+        if not chosen.pytorch:
+            return self.counter.key()
+        bits = self.twister.bits()
         return bits - WORD64 if bits >= 1 << 63 else bits
 
     def get_state(self):
@@ -103,7 +103,7 @@ class Generator:
     def _bytes(self):
         if chosen.pytorch:
             return self.twister.to_bytes()
-        return self.seed_value.to_bytes(8, "little") + self.draws.to_bytes(8, "little")
+        return self.seed_value.to_bytes(8, "little") + self.counter.draws.to_bytes(8, "little")
 
     def set_state(self, state):
         """Take over what `get_state` gave; returns the generator."""
@@ -116,11 +116,11 @@ class Generator:
 
     def _take(self, data):
         if len(data) == COUNTER_BYTES:
-            self.seed_value, self.draws = (int.from_bytes(data[i:i + 8], "little") for i in (0, 8))
+            self._start(*(int.from_bytes(data[i:i + 8], "little") for i in (0, 8)))
             self.twister.seed(self.seed_value)
         else:
             self.twister.from_bytes(data)
-            self.seed_value = self.twister.initial_seed
+            self.counter.seed = self.twister.initial_seed
 
     def clone_state(self):
         """A generator of its own in the same state."""
@@ -146,12 +146,12 @@ class Generator:
         raise RuntimeError("CPU Generator does not use offset")
 
     def __getstate__(self):
-        return {"seed": self.seed_value, "draws": self.draws, "twister": self.twister.to_bytes()}
+        return {"seed": self.seed_value, "draws": self.counter.draws, "twister": self.twister.to_bytes()}
 
     def __setstate__(self, state):
-        if not hasattr(self, "lock"):
+        if not hasattr(self, "counter"):
             Generator.__init__(self)
-        self.seed_value, self.draws = state["seed"], state["draws"]
+        self._start(state["seed"], state["draws"])
         self.twister.from_bytes(state["twister"])
 
 
