@@ -3,7 +3,7 @@
 Both directions are one template, compiler.conv_direct: the gradient of the input is a convolution of the
 gradient of the output with the window turned round, for each class of places modulo the stride. Weights are
 packed by a kernel of their own (conv_pack). Windows of 3 x 3 without stride go by compiler.conv_winograd where
-the sizes make it worth while (decision 0022). Sums are float32 where the tensors are half precision.
+the sizes make it worth while (decision 0022), windows of one pixel are products of matrices (conv_pointwise). Sums are float32 where the tensors are half precision.
 
 Layout is (batch, channels, depth, height, width), row-major; without depth it is 1. The window's numbers are
 part of the kernels; sizes are params. A 1-d convolution has H = OH = 1; a window of one tap without stride
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from math import prod
 
 from flambeau.compiler import index_math as I
-from flambeau.compiler import conv_direct, conv_pack, conv_winograd
+from flambeau.compiler import conv_direct, conv_pack, conv_pointwise, conv_winograd
 from flambeau.compiler.conv_choices import DIRECT
 from flambeau.compiler.conv_schedule import (FLAT, Register, Shape, backward_axis, forward_axis, kernel_shape,
                                              launch_sized, maximum, schedule)
@@ -206,7 +206,9 @@ def launch(planner, which, inputs, out, spec, image, filtered):
     behind = () if epilogue is None else tuple(epilogue.operands.values())
     launcher = _Launcher(recipe, inputs, behind, out, weights, 2 * weights * prod(filtered[2:]) * image[0])
     left = 1
-    if len(image) == 4 and conv_winograd.suits(spec):
+    if conv_pointwise.suits(spec):
+        left = 1 - Register.of(recipe, conv_pointwise.launch(planner, which, inputs, out, image, filtered[1], epilogue))
+    elif len(image) == 4 and conv_winograd.suits(spec):
         winograd = Winograd.make(spec, which == "backward_data", epilogue)
         params = winograd.params(**registers)
         left = 1 - params["taken"]

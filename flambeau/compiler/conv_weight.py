@@ -23,9 +23,8 @@ from flambeau.compiler import index_math as I
 from flambeau.compiler import target as targets
 from flambeau.compiler import conv_winograd, conv_winograd_weight
 from flambeau.compiler.conv_choices import WEIGHT
-from flambeau.compiler.conv_schedule import Register, launch_sized
+from flambeau.compiler.conv_schedule import Register, launch_sized, maximum, minimum
 from flambeau.ir import loops as L
-from flambeau.types.dim import maximum, minimum
 from flambeau.types.dtype import int64
 
 SIZES = ("N", "C", "H", "W", "K", "OH", "OW")
@@ -86,7 +85,7 @@ def task_channels(spec):
 
 
 def plan_sizes(spec, sizes, target=None, plan=None):
-    """The params PLANNED for the convolution's sizes (a dict), ints or Dims; only the last two depend on
+    """The params PLANNED for the convolution's sizes (a dict), ints or Registers; only the last two depend on
     the target or the Blocking in place of its own.
 
     columns, rows, images: of a strip; segments: parts of a row; strips: in all; share: strips of a partial
@@ -150,16 +149,17 @@ def launch(planner, inputs, out, spec, sizes, work):
     """Plan it: `inputs` are input and grad_output, `out` is grad_weight, row-major."""
     choice, recipe = planner.choose(WEIGHT), planner.recipe
     plan = choice.blocking(blocking(spec.accumulator))
+    sizes = {name: Register.of(recipe, size) for name, size in sizes.items()}
     planned = plan_sizes(spec, sizes, plan=plan)
-    room = Register.of(recipe, partial_size(spec, sizes, planned, plan=plan))
-    params = {name: Register.of(recipe, size) for name, size in {**sizes, **planned}.items()}
+    room = partial_size(spec, sizes, planned, plan=plan)
+    params, left = {**sizes, **planned}, 1
     if conv_winograd.suits(spec):
-        left = 1 - conv_winograd_weight.launch(recipe, inputs, out, spec, {n: params[n] for n in SIZES}, work)
-        params["panels"], room = params["panels"] * left, room * left
-    partial = recipe.buffer_of(spec.accumulator, Register.number_of(recipe, room))
+        left = 1 - conv_winograd_weight.launch(recipe, inputs, out, spec, sizes, work)
+        params["panels"] = params["panels"] * left
+    partial = recipe.buffer_of(spec.accumulator, Register.number_of(recipe, room * left))
     sums, fold = weight_gradient_sums(spec, plan=plan), weight_gradient_fold(spec, plan=plan)
     launch_sized(recipe, sums, [*inputs, partial, out], params, work, choice.grain)
-    launch_sized(recipe, fold, [partial, out], params, partial_size(spec, sizes, planned, plan=plan))
+    launch_sized(recipe, fold, [partial, out], params, work)
 
 
 def transposed(b, rows):

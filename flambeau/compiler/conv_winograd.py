@@ -33,6 +33,7 @@ SHARES = 4              # at least so many parts of the work: each transforms th
 PAD = 16                # elements behind a row of V, so that rows do not meet in one cache set
 LEAST_CHANNELS = 16     # of source and result, below which the transforms cost more than they save
 LEAST_SAVED = 256       # products of each pair of channels, below which transforming its weight costs more
+LEAST_WORK = 1 << 25    # products saved in all, below which no program gains what compiling kernels takes
 
 
 def suits(spec):
@@ -62,7 +63,7 @@ def worth(batch, channels, outputs, height, width):
     squares = (height + 1) // 2 * ((width + 1) // 2)
     filled = minimum(45 * height * width // maximum(112 * squares, 1), 1)      # takes 5/7 of the products at most
     saved = maximum(TAPS * height * width - PARTS * squares, 0) * batch
-    enough = minimum(saved // LEAST_SAVED, 1)
+    enough = minimum(saved // LEAST_SAVED, 1) * minimum(saved * channels * outputs // LEAST_WORK, 1)
     return filled * enough * minimum(minimum(channels, outputs) // LEAST_CHANNELS, 1)
 
 

@@ -3,12 +3,12 @@
 import numpy
 import pytest
 
+import flambeau as fl
 from flambeau.compiler import conv_weight, jit, llvm
 from flambeau.compiler import target as targets
 from flambeau.compiler.conv import Convolution
 from flambeau.ir import loops_interpret
 from flambeau.ir.loops_verify import verify
-from flambeau.types.dim import symbol
 from flambeau.types.dtype import bfloat16, float16, float32, float64
 from tests.compiler.kernels import runnable_targets
 from tests.compiler.native import assert_round_trip, run_both, run_native
@@ -118,15 +118,19 @@ def test_empty_batch_gives_a_zero_gradient():
     assert (weight_gradient(spec, arrays, params) == 0).all()
 
 
-def test_sizes_may_be_symbols():
-    spec = Convolution((3, 3), (1, 1), (1, 1))
-    sizes = {name: symbol(name.lower()) for name in conv_weight.SIZES}
-    planned = conv_weight.plan_sizes(spec, sizes)
-    values = dict(zip(conv_weight.SIZES, (16, 64, 32, 32, 64, 32, 32)))
-    text = str(conv_weight.partial_size(spec, sizes, planned))
-    numbers = {name.lower(): value for name, value in values.items()}
-    got = eval(text, {"max": max, "min": min, **numbers})
-    assert got == conv_weight.partial_size(spec, values, conv_weight.plan_sizes(spec, values))
+@pytest.mark.parametrize("kernel", [1, 3, 5])
+def test_one_plan_serves_all_sizes(kernel):
+    """Programs, in memory that held something before; an empty batch too."""
+    for shape, outputs in (((2, 4, 20, 20), 3), ((0, 4, 20, 20), 3), ((5, 130, 7, 9), 70), ((1, 1, 5, 5), 1)):
+        spec = Convolution((kernel, kernel))
+        arrays, _ = make(spec, shape, outputs)
+        del_soon = fl.full((outputs, shape[1], kernel, kernel), 7.0)
+        del del_soon
+        x, w, g = (fl.tensor(arrays[n]) for n in ("input", "weight", "grad_output"))
+        w.requires_grad_()
+        fl.nn.functional.conv2d(x, w).backward(g)
+        want = reference(spec, arrays, None)["grad_weight"]
+        numpy.testing.assert_allclose(w.grad.numpy(), want, rtol=2e-4, atol=2e-4)
 
 
 @pytest.mark.parametrize("name", ["generic", "avx2", "avx512", "aarch64"])

@@ -226,9 +226,9 @@ def test_text_compiles_for(name):
 
 
 # ---------------------------------------------------------------------------------------------- inside of programs
-SIZES = [((4, 64, 16, 16), 64, True), ((1, 3, 64, 64), 64, False), ((1, 64, 5, 5), 64, False), ((16, 32, 7, 7), 48, True),
-         ((64, 32, 1, 8), 32, False), ((2, 15, 16, 16), 64, False), ((2, 512, 2, 2), 32, False), ((1, 16, 8, 8), 16, True),
-         ((900, 16, 3, 3), 16, False)]
+SIZES = [((8, 64, 16, 16), 64, True), ((1, 3, 64, 64), 64, False), ((1, 64, 5, 5), 64, False), ((64, 64, 7, 7), 48, True),
+         ((64, 32, 1, 8), 32, False), ((9, 15, 32, 32), 64, False), ((2, 512, 2, 2), 512, False), ((32, 16, 32, 32), 16, True),
+         ((4, 16, 32, 32), 16, False), ((900, 64, 3, 3), 64, False)]
 
 
 @pytest.mark.parametrize("shape, outputs, taken", SIZES, ids=str)
@@ -263,8 +263,8 @@ def test_only_the_kernels_of_one_way_are_built(monkeypatch):
     made, real = [], pipeline.build_kernel
     monkeypatch.setattr(pipeline, "build_kernel", lambda kernel: (made.append(kernel.name), real(kernel))[1])
     monkeypatch.setattr(known_plans, "find", lambda *given: (None, False))
-    for channels, wanted in ((2, {"conv_weights", "conv2d"}), (32, {"winograd_weights", "conv2d_winograd"})):
-        x, w = fl.zeros(1, channels, 10, 12, dtype=fl.float64), fl.zeros(channels, channels, 3, 3, dtype=fl.float64)
+    for channels, wanted in ((2, {"conv_weights", "conv2d"}), (64, {"winograd_weights", "conv2d_winograd"})):
+        x, w = fl.zeros(8, channels, 17, 16, dtype=fl.float64), fl.zeros(channels, channels, 3, 3, dtype=fl.float64)
         made.clear()
         fl.nn.functional.conv2d(x, w, padding=(1, 0))
         assert set(made) == wanted
