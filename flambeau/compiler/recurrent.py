@@ -203,15 +203,29 @@ class _Writer:
         places = [b.let(address(i)) for i in range(count)]
         with b.loop(b.fresh("k"), 0, depth) as k:
             here = b.let(I.add(base, I.mul(k, plan.width)))
-            right = [b.load(packed, I.add(here, v * plan.lanes), dtype, plan.lanes) for v in range(plan.vectors)]
             for ahead in range(0, plan.width if count > FEW else 0, _LINE // dtype.itemsize):
                 b.prefetch(packed, I.add(here, ahead + AHEAD * plan.width))
             if fetch is not None:
                 fetch(k, count)
-            for i in range(count):
-                left = b.let(L.splat(b.load(source, I.add(places[i], k), dtype), plan.lanes))
+
+            def weight(v):
+                return b.load(packed, I.add(here, v * plan.lanes), dtype, plan.lanes)
+
+            def element(i):
+                return b.let(L.splat(b.load(source, I.add(places[i], k), dtype), plan.lanes))
+
+            if plan.rows_first:
+                left = [element(i) for i in range(count)]
                 for v in range(plan.vectors):
-                    b.assign(sums[i][v], L.apply("fma", left, right[v], sums[i][v]))
+                    right = weight(v)
+                    for i in range(count):
+                        b.assign(sums[i][v], L.apply("fma", left[i], right, sums[i][v]))
+            else:
+                right = [weight(v) for v in range(plan.vectors)]
+                for i in range(count):
+                    left = element(i)
+                    for v in range(plan.vectors):
+                        b.assign(sums[i][v], L.apply("fma", left, right[v], sums[i][v]))
 
     def store_sum(self, i, vector, value):
         """Leave a sum in the Local `sums`, row by row."""

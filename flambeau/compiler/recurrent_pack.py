@@ -15,12 +15,14 @@ LEAST_PRIVATE, MOST_PRIVATE = 3, 2 * THREAD_ROWS    # rows of a batch whose two 
 
 @dataclass(frozen=True)
 class Blocking:
-    """A register block: rows x `vectors` of `lanes`; `units` vectors of hidden units make a panel."""
+    """A register block: rows x `vectors` of `lanes`; `units` vectors of hidden units make a panel. For each k the
+    weights are in registers and the rows' elements come one by one or, `rows_first`, the other way round."""
 
     lanes: int
     rows: int
     units: int
     vectors: int
+    rows_first: bool = False
 
     @property
     def width(self):
@@ -34,8 +36,9 @@ def blocking(dtype, gates, target=None):
     registers = 16 if target.is_x86 and target.vector_bytes < 64 else 32
     units = 1 if gates > 2 else 4 if registers == 32 else 2
     vectors = units * gates
-    rows = min((registers - vectors - 1) // vectors, _MOST_ROWS)
-    return Blocking(target.vector_bytes // dtype.itemsize, rows, units, vectors)
+    rows, more = (registers - vectors - 1) // vectors, (registers - 1) // (vectors + 1)
+    return Blocking(target.vector_bytes // dtype.itemsize, min(max(rows, more), _MOST_ROWS), units, vectors,
+                    more > rows)
 
 
 def panels_of(hidden, plan):

@@ -48,7 +48,7 @@ def pad(input, pad, mode="constant", value=None):
         check_pad(input, pad, mode, value)
     value = 0 if value is None else check_held("pad", value, input.dtype)
     if mode == "constant" and input.dtype.kind != "c" and min(pad, default=0) >= 0:
-        if input.numel() >= LARGE and _core.takes_native((input,)) and not input.is_shape_only:
+        if _core.takes_native((input,)) and input.numel() >= LARGE and not input.is_shape_only:
             return padded_in_memory(input, pad, value)
         return _constant_pad(input, pad, value)         # noqa: F821
     return padded(input, pad, mode, value)
