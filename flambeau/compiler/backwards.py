@@ -1,23 +1,13 @@
 """Vectors whose lanes stand in memory the other way about: one consecutive read, turned around; no gather."""
 
+from flambeau.compiler.index_math import first_of
 from flambeau.compiler.llvm_values import vector
 from flambeau.ir import loops
 
 
 def base_of(index):
     """The scalar index of lane 0 if each lane of `index` is one before the lane in front of it, else None."""
-    if index.lanes < 2 or not isinstance(index, loops.Apply) or index.op != "add":
-        return None
-    first, offsets = index.args
-    if not (isinstance(offsets, loops.Apply) and offsets.op == "mul" and _is_lane_times_minus_one(*offsets.args)):
-        return None
-    if isinstance(first, loops.Const):
-        return loops.as_index(first.value)
-    return first.args[0] if isinstance(first, loops.Apply) and first.op == "splat" else None
-
-
-def _is_lane_times_minus_one(lane, factor):
-    return isinstance(lane, loops.Apply) and lane.op == "lane" and isinstance(factor, loops.Const) and factor.value == -1
+    return None if index.lanes < 2 else first_of(index, -1)
 
 
 def lowest(first, lanes):

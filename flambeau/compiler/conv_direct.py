@@ -21,9 +21,10 @@ from math import prod
 
 from flambeau.compiler import index_math as I
 from flambeau.compiler.conv_narrow import Narrow
-from flambeau.compiler.conv_pack import Pack, transposed
+from flambeau.compiler.conv_pack import Pack
 from flambeau.compiler.conv_schedule import FLAT, first_seen
 from flambeau.compiler.conv_strip import PARAMS, Strips, strips
+from flambeau.compiler.gemm_pack import turned
 from flambeau.ir import loops as L
 from flambeau.types.dtype import int64
 
@@ -265,7 +266,7 @@ class _Direct(Strips):
             start, to = b.let(I.add(at, I.mul(self.part, phase))), b.let(I.mul(phase, lanes ** 2))
             vectors = [b.load("sums", I.add(start, n * shape.outputs), self.dtype, lanes)
                        for n in range(lanes)]
-            for number, vector in enumerate(transposed(b, vectors)):
+            for number, vector in enumerate(turned(b, vectors)):
                 b.store("turned", I.add(to, number * lanes), vector)
         with b.loop("channel", 0, there) as k:
             def value(phase):

@@ -7,6 +7,7 @@ does nothing: the tiles pack the weights that they are about to use.
 """
 
 from flambeau.compiler import index_math as I
+from flambeau.compiler.gemm_pack import turned
 from flambeau.ir import loops as L
 from flambeau.types.dtype import int64
 
@@ -32,16 +33,6 @@ def packed_size(shape, taps, groups, channels, outputs):
     """Elements of the packed weights; channels and outputs of a group."""
     blocks = (outputs + shape.outputs - 1) // shape.outputs
     return blocks * channels * (groups * taps * shape.outputs)
-
-
-def transposed(b, vectors):
-    """A square of vectors, turned: element j of vector i becomes element i of vector j."""
-    count = len(vectors)
-    half = count // 2
-    for _ in range(count.bit_length() - 1):     # each round moves the bits of (vector, lane) round by one
-        pairs = [(vectors[n], vectors[n + half]) for n in range(half)]
-        vectors = [b.call(op, *pair) for pair in pairs for op in ("zip_low", "zip_high")]
-    return vectors
 
 
 class Pack:
@@ -123,7 +114,7 @@ class Pack:
         for row in rows if self.fetches else ():
             self.b.prefetch("weight", I.add(row, ahead))
         mask = self.b.let(I.lanes_below(left, self.shape.lanes))
-        return transposed(self.b, [self.read(row, left, mask) for row in rows])
+        return turned(self.b, [self.read(row, left, mask) for row in rows])
 
 
 class _Kernel:

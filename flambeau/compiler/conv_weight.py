@@ -24,6 +24,7 @@ from flambeau.compiler import target as targets
 from flambeau.compiler import conv_winograd, conv_winograd_weight
 from flambeau.compiler.conv_choices import WEIGHT
 from flambeau.compiler.conv_schedule import Register, launch_sized, maximum, minimum
+from flambeau.compiler.gemm_pack import turned
 from flambeau.ir import loops as L
 from flambeau.types.dtype import int64
 
@@ -162,15 +163,6 @@ def launch(planner, inputs, out, spec, sizes, work):
     launch_sized(recipe, fold, [partial, out], params, work)
 
 
-def transposed(b, rows):
-    """The columns of a square of vectors, by interleaving the halves again and again."""
-    for _ in range(len(rows).bit_length() - 1):
-        half = len(rows) // 2
-        pairs = list(zip(rows[:half], rows[half:]))
-        rows = [b.call(op, x, y) for x, y in pairs for op in ("zip_low", "zip_high")]
-    return rows
-
-
 # ---------------------------------------------------------------------------------------------- parts
 class _Kernel:
     """The sizes, as index expressions."""
@@ -222,7 +214,7 @@ class _Kernel:
                 b.assign(total, L.apply("add", total, part))
         mask = b.let(I.lanes_below(I.sub(last, entry), lanes))
         left = b.let(I.sub(self.group_outputs, row))
-        for number, values in enumerate(transposed(b, sums)):
+        for number, values in enumerate(turned(b, sums)):
             inside = L.apply("and", mask, L.splat(L.apply("lt", L.as_index(number), left), lanes))
             target = I.add(I.mul(I.add(group_row, row, number), entries), entry)
             b.store("grad_weight", target, b.cast(values, self.spec.dtype), b.let(inside))
@@ -404,7 +396,7 @@ class _Sums(_Kernel):
             def square(x, mask):
                 for s in sources:
                     b.prefetch("grad_output", I.add(s, x, ahead))
-                columns = transposed(b, [self.read("grad_output", I.add(s, x), lanes, mask) for s in sources])
+                columns = turned(b, [self.read("grad_output", I.add(s, x), lanes, mask) for s in sources])
                 start = b.let(I.add(target, I.mul(x, self.plan.panel)))
                 for number, column in enumerate(columns):
                     b.store("packed_g", I.add(start, number * self.plan.panel), column)

@@ -17,9 +17,10 @@ arithmetic, and only where it is seen (decision 0022, also for accuracy).
 
 from flambeau.compiler import index_math as I
 from flambeau.compiler import target as targets
-from flambeau.compiler.conv_pack import Pack, transposed
+from flambeau.compiler.conv_pack import Pack
 from flambeau.compiler.conv_schedule import Axis, Shape, maximum, minimum, register_pixels
 from flambeau.compiler.conv_strip import PARAMS, Strips, strips
+from flambeau.compiler.gemm_pack import turned
 from flambeau.ir import loops as L
 from flambeau.types.dtype import int64
 
@@ -179,7 +180,7 @@ class Squares(Strips):
             rows = [b.load("strip", I.add(place, I.mul(self.plane, n)), self.dtype, lanes)
                     for n in range(lanes)]
             at = b.let(I.mul(place, lanes))
-            for number, vector in enumerate(transposed(b, rows)):
+            for number, vector in enumerate(turned(b, rows)):
                 b.store("turned", I.add(at, number * lanes), vector)
 
     def transform(self, channel):
@@ -371,7 +372,7 @@ class _Winograd(Squares):
         with b.loop("pixel_out", 0, self.line, lanes) as pixel:
             at = b.let(I.mul(I.add(start, pixel), lanes))
             vectors = [b.load("sums", I.add(at, n * lanes), self.dtype, lanes) for n in range(lanes)]
-            for n, vector in enumerate(transposed(b, vectors)):
+            for n, vector in enumerate(turned(b, vectors)):
                 b.store("strip", L.as_index(n * lanes), vector)
             inside = b.let(I.lanes_below(I.sub(self.line, pixel), lanes))
             place = b.let(I.add(base, pixel))

@@ -15,12 +15,12 @@ plain sum over all pixels.
 
 from flambeau.compiler import index_math as I
 from flambeau.compiler import target as targets
-from flambeau.compiler.conv_pack import transposed
 from flambeau.compiler.conv_schedule import (Axis, Register, Shape, launch_sized, maximum, minimum,
                                              register_pixels)
 from flambeau.compiler.conv_strip import SIZES
 from flambeau.compiler.conv_winograd import (CHANNELS, PAD, PARTS, SQUARES, STRIP, TAPS, Squares, both_axes,
                                              worth)
+from flambeau.compiler.gemm_pack import turned
 from flambeau.ir import loops as L
 from flambeau.types.dtype import int64
 
@@ -179,7 +179,7 @@ class _Kernel(Squares):
             at = b.let(I.mul(entry, lanes))
             mask = b.let(I.lanes_below(I.sub(count, entry), lanes))
             vectors = [b.load("entries", I.add(at, n * lanes), self.dtype, lanes) for n in range(lanes)]
-            for n, vector in enumerate(transposed(b, vectors)):
+            for n, vector in enumerate(turned(b, vectors)):
                 inside = L.apply("and", mask, L.splat(L.apply("lt", L.as_index(n), self.there), lanes))
                 place = I.add(base, I.mul(size["C"], n * TAPS), entry)
                 b.store("result", place, b.cast(vector, self.stored), b.let(inside))
@@ -353,7 +353,7 @@ class _Sums(_Kernel):
             vectors = [b.cast(b.load("gradient", I.add(r, x), self.stored, lanes, mask, zero), self.dtype)
                        for r in rows]
             at = b.let(I.mul(I.add(start, x), lanes))
-            for n, vector in enumerate(transposed(b, vectors)):
+            for n, vector in enumerate(turned(b, vectors)):
                 b.store("turned", I.add(at, n * lanes), vector)
 
     def spread_squares(self, v):

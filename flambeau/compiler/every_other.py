@@ -4,25 +4,13 @@ The parts of complex elements lie so. Between the first and the last element tha
 outside, so that reading what is skipped is safe; it is never written.
 """
 
+from flambeau.compiler.index_math import first_of
 from flambeau.compiler.llvm_values import mangle, memory_type, vector
-from flambeau.ir import loops
 
 
 def base_of(index):
     """The scalar index of the first element if the lanes of `index` are 2 apart, else None."""
-    if index.lanes < 4 or not isinstance(index, loops.Apply) or index.op != "add":
-        return None
-    first, offsets = index.args
-    if not (isinstance(offsets, loops.Apply) and offsets.op == "mul" and _is_lane_times_two(*offsets.args)):
-        return None
-    if isinstance(first, loops.Const):
-        return loops.as_index(first.value)
-    return first.args[0] if isinstance(first, loops.Apply) and first.op == "splat" else None
-
-
-def _is_lane_times_two(lane, two):
-    return isinstance(lane, loops.Apply) and lane.op == "lane" and isinstance(two,
-                                                                              loops.Const) and two.value == 2
+    return None if index.lanes < 4 else first_of(index, 2)
 
 
 def _second_half(writer, pointer, scalar, lanes):

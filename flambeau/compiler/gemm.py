@@ -102,6 +102,13 @@ def gemm_kernel(name, buffers, params, load_a, load_b, store, dtype=float32, *, 
                              parts=parts, share=share, plain_a=plain_a, short=short,
                              short_stores=short_store is not None, target=target, plan=plan)
 
+    columns = (plan or blocking(dtype, target)).columns
+    loads, stores = _fillings(load_a, load_b, tail_a, tail_b, store, short_store, prepare_b, columns)
+    return splice.fill(template, loads, stores, buffers=buffers, notes=notes)
+
+
+def _fillings(load_a, load_b, tail_a, tail_b, store, short_store, prepare_b, columns):
+    """The functions of a `gemm_kernel` as the template's splices call them: (loads, stores)."""
     def column_load(load):
         def fill_b(b, batch, k, n, column, lanes):
             return load(b, batch, k, n, lanes) if prepare_b is None else load(b, batch, k, n, lanes, column)
@@ -125,9 +132,8 @@ def gemm_kernel(name, buffers, params, load_a, load_b, store, dtype=float32, *, 
     if tail_b:
         loads["B_tail"] = column_load(tail_b)
     if prepare_b is not None:
-        columns = (plan or blocking(dtype, target)).columns
         stores["prepare"] = lambda b, batch, n: prepare_b(b, batch, n, columns)
-    return splice.fill(template, loads, stores, buffers=buffers, notes=notes)
+    return loads, stores
 
 
 def gemm_template(dtype=float32, name="gemm", *, params=SIZES, sizes=None, unit_a="k", unit_b="n",

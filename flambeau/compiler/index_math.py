@@ -75,6 +75,21 @@ def round_up(a, multiple):
     return mul(ceil_div(a, multiple), multiple)
 
 
+def first_of(index, step):
+    """The scalar index of lane 0 if the lanes of the vector `index` are `step` apart, else None."""
+    if not isinstance(index, L.Apply) or index.op != "add":
+        return None
+    first, offsets = index.args
+    if not (isinstance(offsets, L.Apply) and offsets.op == "mul"):
+        return None
+    lane, factor = offsets.args
+    if not (isinstance(lane, L.Apply) and lane.op == "lane" and isinstance(factor, L.Const) and factor.value == step):
+        return None
+    if isinstance(first, L.Const):
+        return L.as_index(first.value)
+    return first.args[0] if isinstance(first, L.Apply) and first.op == "splat" else None
+
+
 def lanes_below(limit, lanes):
     """The mask of the lanes whose number is below the index `limit`."""
     if lanes == 1:

@@ -7,7 +7,8 @@ from flambeau.compiler.index import Access, Applied, Collector, Number, Reduced,
 from flambeau.compiler.pointwise import CODES, HEAVY, HEAVY_GRAIN, LIGHT_GRAIN, is_pointwise, lower_pointwise
 from flambeau.compiler.pointwise import pointwise
 from flambeau.compiler.recipe import FLOORDIV, MAX, WORK, Located, Recipe
-from flambeau.compiler.rows import BLOCK, Axis, Output, RowKernel, coalesce
+from flambeau.compiler.row_elements import Axis, Output
+from flambeau.compiler.rows import BLOCK, RowKernel, coalesce
 from flambeau.ir.graph import Graph, Literal, Node, Value
 from flambeau.ops.spec import REGISTRY
 from flambeau.runtime import _core

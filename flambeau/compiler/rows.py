@@ -8,7 +8,7 @@ only. A reduction to a single result runs in blocks of BLOCK elements, whose res
 
 from flambeau.compiler.elements import to_number
 from flambeau.compiler.pointwise import HEAVY
-from flambeau.compiler.row_elements import Axis, Output, RowElements, applied_within, kept_in_outputs
+from flambeau.compiler.row_elements import Axis, RowElements, applied_within, kept_in_outputs
 from flambeau.compiler.short_rows import ROWS, ShortRows
 from flambeau.ir import loops as L
 from flambeau.ir.loops import BEGIN, END, Buffer, Builder, Kernel, as_index

@@ -146,7 +146,7 @@ cdef class Walk:
         cdef int i
         cdef int64_t mask = 0
         for i in range(node.n_inputs):
-            if node.edges[i].target != NULL and (not self.number or self.leads_on(node.edges[i].target)):
+            if node.edges[i].target != NULL and self.leads_on(node.edges[i].target):
                 mask |= <int64_t>1 << min(i, 62)
         return mask
 

@@ -2,6 +2,7 @@
 
 import numpy
 
+import flambeau as fl
 from flambeau.compiler import objects
 from flambeau.compiler.vectorize import vectorize
 from flambeau.ir import loops_interpret, loops_text
@@ -38,6 +39,18 @@ def run_both(kernel, arrays, params):
     for name, array in native.items():
         numpy.testing.assert_array_equal(array, expected[name], err_msg=f"{kernel.name}: {name}")
     return native
+
+
+def assert_threads_leave_bits(call):
+    """The same bits of call()'s result for one, two and three threads."""
+    before, results = fl.get_num_threads(), set()
+    try:
+        for count in (1, 2, 3):
+            fl.set_num_threads(count)
+            results.add(call().numpy().tobytes())
+    finally:
+        fl.set_num_threads(before)
+    assert len(results) == 1
 
 
 def assert_round_trip(kernel):
